@@ -48,6 +48,10 @@ func (o *Offset) Advance(v int64) {
 	}
 }
 
+// Reset sets the value, also to a smaller one. It is for the rare owner whose offset means something new: nobody may be
+// waiting.
+func (o *Offset) Reset(v int64) { o.value.Store(v) }
+
 // Close wakes all who wait, now and later; Wait returns err to them. The first call counts.
 func (o *Offset) Close(err error) {
 	o.mu.Lock()
