@@ -162,7 +162,9 @@ func (p *Partition) DeleteBefore(ctx context.Context, offset int64) error {
 }
 
 // Watch wakes the channel once the high watermark is above an offset, or the partition ends; see [notify.Offset.Watch].
-func (p *Partition) Watch(above int64, wake chan<- struct{}) *notify.Watch { return p.hw.Watch(above, wake) }
+func (p *Partition) Watch(above int64, wake chan<- struct{}) *notify.Watch {
+	return p.hw.Watch(above, wake)
+}
 
 // Tick does what is due; see [log.Log.Tick].
 func (p *Partition) Tick(ctx context.Context, now time.Time) error {

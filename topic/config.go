@@ -96,7 +96,7 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 func CheckName(name string) error {
 	const longest = 249
 	if name == "" || len(name) > longest || name == "." || name == ".." {
-		return fmt.Errorf("%w: name %q: 1 to %d characters, not . or ..", ErrInvalidTopic, clip(name), longest)
+		return fmt.Errorf("%w: name %q isn't 1 to %d characters, or is only dots", ErrInvalidTopic, clip(name), longest)
 	}
 	for _, r := range name {
 		legal := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'

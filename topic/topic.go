@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/partition"
+	"github.com/ottlalog/ottla/record"
 )
 
 // Topic is a named set of partitions. All methods are safe for concurrent use. A Topic that has been deleted stays a value
@@ -49,6 +51,15 @@ func (t *Topic) at(number int) *partition.Partition {
 		return nil
 	}
 	return ps[number]
+}
+
+// check refuses a record that no partition of the topic would take, so that it doesn't cost the batch that it would be in.
+func (t *Topic) check(rec *record.Record) error {
+	if n := log.ContentBytes(rec); n > t.config.MaxRecordBytes {
+		return fmt.Errorf("topic %q: %w: %d bytes of at most %d", t.name, log.ErrRecordTooLarge, n, t.config.MaxRecordBytes)
+	}
+	_, err := record.Plan([]record.Record{*rec}, 0)
+	return err
 }
 
 func (t *Topic) unknown(number int) error {
