@@ -1,0 +1,265 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ottlalog/ottla/topic"
+)
+
+// coordinator knows the members of one group, and is where they agree.
+type coordinator struct {
+	set  *Set
+	name string
+
+	joining chan struct{} // held, by a value in it, during a join: starts are decided one join at a time
+
+	mu     sync.Mutex // guards all below and what members say it does
+	idle   *sync.Cond // a member has stopped being busy
+	closed bool
+	users  int // members that aren't closed, and joins
+
+	table   table
+	topics  map[string]knownTopic // whose slots are in the table, by name
+	members map[string]*Member    // live ones, by id
+	epoch   int64                 // of the target
+	plan    planning
+}
+
+// knownTopic is a topic as the table has it.
+type knownTopic struct {
+	id         string
+	partitions int
+}
+
+func newCoordinator(s *Set, name string) *coordinator {
+	c := &coordinator{
+		set:     s,
+		name:    name,
+		joining: make(chan struct{}, 1),
+		table:   newTable(nil),
+		topics:  make(map[string]knownTopic),
+		members: make(map[string]*Member),
+	}
+	c.idle = sync.NewCond(&c.mu)
+	if trace := s.opts.trace; trace != nil {
+		c.table.trace = func(sl *slot) { trace(name, sl) }
+	}
+	return c
+}
+
+// join makes a member. Before the group can read a topic that is new to it, it is decided and committed where it begins.
+func (c *coordinator) join(ctx context.Context, cfg MemberConfig) (*Member, error) {
+	select {
+	case c.joining <- struct{}{}:
+		defer func() { <-c.joining }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c.refresh()
+	if err := c.decideStarts(cfg); err != nil {
+		return nil, err
+	}
+	m := newMember(c, cfg)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, errClosed
+	}
+	gone := c.replaceLocked(cfg.InstanceID)
+	c.addLocked(m)
+	m.seenLocked()
+	gone = append(gone, c.refreshLocked()...)
+	c.mu.Unlock()
+	closeAll(gone, ErrFenced)
+	c.rebalance()
+	return m, nil
+}
+
+// addLocked makes a member live, under an id of its own.
+func (c *coordinator) addLocked(m *Member) {
+	m.id = c.set.newID(m.cfg.InstanceID)
+	m.state = stateLive
+	c.members[m.id] = m
+	c.plan.dirty = true
+}
+
+// replaceLocked fences the static member of that name for good.
+func (c *coordinator) replaceLocked(instance string) []*claim {
+	if instance == "" {
+		return nil
+	}
+	for _, m := range c.members {
+		if m.cfg.InstanceID == instance {
+			c.set.opts.Logger.Warn("member replaced", "group", c.name, "member", m.id, "instance", instance)
+			m.ousted = true
+			if m.busy {
+				m.nudgeLocked() // it leaves by itself: its readers are in use
+				return nil
+			}
+			return c.fenceLocked(m)
+		}
+	}
+	return nil
+}
+
+// fenceLocked takes a member that isn't busy out of the group, and its partitions away. The claims returned are to be
+// closed, without the lock, and a rebalance is due.
+func (c *coordinator) fenceLocked(m *Member) []*claim {
+	gone := make([]*claim, 0, len(m.claims))
+	for _, cl := range m.claims {
+		gone = append(gone, cl)
+		c.releaseLocked(cl, m.id)
+	}
+	m.lost = append(m.lost, gone...)
+	c.removeLocked(m, stateFenced)
+	return gone
+}
+
+// removeLocked takes a member that has no slot any more out of the group.
+func (c *coordinator) removeLocked(m *Member, state memberState) {
+	m.claims = make(map[TopicPartition]*claim)
+	m.touched, m.target = nil, nil
+	m.feed = feed{logger: c.set.opts.Logger}
+	m.auto.stopLocked()
+	m.state = state
+	delete(c.members, m.id)
+	c.plan.dirty = true
+}
+
+// releaseLocked gives a member's slot up and wakes who shall have it.
+func (c *coordinator) releaseLocked(cl *claim, id string) {
+	if c.table.release(cl.slot, id) {
+		c.wakeLocked(cl.slot.target)
+	}
+}
+
+func (c *coordinator) wakeLocked(id string) {
+	if m := c.members[id]; m != nil {
+		m.nudgeLocked()
+	}
+}
+
+// refresh brings the table in line with the topics that are there.
+func (c *coordinator) refresh() {
+	c.mu.Lock()
+	gone := c.refreshLocked()
+	c.mu.Unlock()
+	closeAll(gone, ErrFenced)
+	c.rebalance()
+}
+
+// refreshLocked returns claims to close without the lock. A rebalance may be due.
+func (c *coordinator) refreshLocked() (gone []*claim) {
+	if c.closed {
+		return nil
+	}
+	there := make(map[string]*topic.Topic)
+	for _, m := range c.members {
+		for _, name := range m.cfg.Topics {
+			if _, seen := there[name]; seen {
+				continue
+			}
+			t, err := c.set.topics.Topic(name)
+			if err != nil && !errors.Is(err, topic.ErrUnknownTopic) {
+				return gone // the topics are being closed: that deletes nothing
+			}
+			there[name] = t
+		}
+	}
+	for name, known := range c.topics {
+		if t := there[name]; t == nil || t.ID() != known.id {
+			gone = append(gone, c.removeTopicLocked(name)...)
+		}
+	}
+	for name, t := range there {
+		if t != nil {
+			c.addTopicLocked(name, t)
+		}
+	}
+	return gone
+}
+
+func (c *coordinator) addTopicLocked(name string, t *topic.Topic) {
+	known := c.topics[name]
+	n := t.Partitions()
+	if known.partitions == n {
+		return
+	}
+	for i := known.partitions; i < n; i++ {
+		tp := TopicPartition{name, i}
+		c.table.slots[tp] = &slot{tp: tp, topicID: t.ID(), part: t.Partition(i)}
+	}
+	c.topics[name] = knownTopic{t.ID(), n}
+	c.plan.dirty = true
+}
+
+// removeTopicLocked takes the partitions of a topic that was deleted, or that nobody subscribes to, from whoever has
+// them. A busy member closes its claims itself.
+func (c *coordinator) removeTopicLocked(name string) (gone []*claim) {
+	for i := range c.topics[name].partitions {
+		s := c.table.slots[TopicPartition{name, i}]
+		if m := c.members[s.owner]; m != nil && m.claims[s.tp] != nil {
+			cl := m.claims[s.tp]
+			delete(m.claims, s.tp)
+			m.lost = append(m.lost, cl)
+			m.nudgeLocked()
+			if !m.busy {
+				gone = append(gone, cl)
+			}
+		}
+		c.table.remove(s)
+	}
+	delete(c.topics, name)
+	c.plan.dirty = true
+	return gone
+}
+
+// put gives back what acquire returned.
+func (c *coordinator) put() {
+	c.mu.Lock()
+	c.users--
+	c.mu.Unlock()
+	c.set.forget(c)
+}
+
+// stopLocked ends what runs by itself.
+func (c *coordinator) stopLocked() {
+	c.closed = true
+	if c.plan.timer != nil {
+		c.plan.timer.Stop()
+	}
+}
+
+// shut ends all members. It waits for those inside Poll, not for their callbacks.
+func (c *coordinator) shut() {
+	c.mu.Lock()
+	c.stopLocked()
+	var gone []*claim
+	for _, m := range c.members {
+		m.clock.Stop()
+		m.auto.stopLocked()
+		m.nudgeLocked()
+	}
+	members := make([]*Member, 0, len(c.members))
+	for _, m := range c.members {
+		members = append(members, m)
+	}
+	for slices.ContainsFunc(members, func(m *Member) bool { return m.busy }) {
+		c.idle.Wait()
+	}
+	for _, m := range members {
+		gone = append(gone, c.fenceLocked(m)...)
+	}
+	c.mu.Unlock()
+	closeAll(gone, errClosed)
+}
+
+// now is the clock that liveness and merging go by; it is monotonic.
+func now() time.Time { return time.Now() }

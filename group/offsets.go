@@ -1,0 +1,153 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ottlalog/ottla/internal/journal"
+	"github.com/ottlalog/ottla/partition"
+	"github.com/ottlalog/ottla/topic"
+)
+
+// unknownEpoch stands for a leader epoch that isn't known.
+const unknownEpoch = -1
+
+// store writes committed positions: durably where the sync policy says so. All are stored or none, but for those of topics
+// that have just been deleted, which are left out with an ErrFenced.
+func (c *coordinator) store(marks []mark) error {
+	offsets := make([]journal.Offset, len(marks))
+	for i, mk := range marks {
+		offsets[i] = offsetOf(mk.claim.slot, mk.to)
+	}
+	err := c.write(offsets)
+	if !errors.Is(err, journal.ErrUnknownTopic) {
+		return err
+	}
+	var there []journal.Offset
+	c.set.journal.View(func(st *journal.State) {
+		for _, o := range offsets {
+			if st.Topics[o.TopicID] != nil {
+				there = append(there, o)
+			}
+		}
+	})
+	fenced := fmt.Errorf("%w: a topic was deleted: %w", ErrFenced, err)
+	return errors.Join(fenced, c.write(there))
+}
+
+func offsetOf(s *slot, next int64) journal.Offset {
+	return journal.Offset{
+		TopicPartition: journal.TopicPartition{TopicID: s.topicID, Partition: s.tp.Partition},
+		Committed:      journal.Committed{Next: next, Epoch: unknownEpoch},
+	}
+}
+
+func (c *coordinator) write(offsets []journal.Offset) error {
+	if len(offsets) == 0 {
+		return nil
+	}
+	event := journal.Event{OffsetsCommitted: &journal.OffsetsCommitted{Group: c.name, Offsets: offsets}}
+	write := c.set.journal.Write
+	if c.set.opts.Sync.Always() {
+		write = c.set.journal.Append
+	}
+	err := write(event)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, journal.ErrClosed):
+		return errClosed
+	}
+	return fmt.Errorf("group %q: commit: %w", c.name, err)
+}
+
+// decideStarts commits where the group begins in topics that are new to it: that no member reads and in which nothing
+// is committed. The log start needs no deciding, as it is where a partition begins for which nothing was decided.
+// The turn to join is held, and the table is up to date.
+func (c *coordinator) decideStarts(cfg MemberConfig) error {
+	if cfg.Start == partition.Earliest {
+		return nil
+	}
+	var offsets []journal.Offset
+	for _, name := range cfg.Topics {
+		t, err := c.set.topics.Topic(name)
+		if errors.Is(err, topic.ErrUnknownTopic) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if c.knows(t) {
+			continue
+		}
+		for i := range t.Partitions() {
+			if o, ok := c.resolve(t, i, cfg.Start); ok {
+				offsets = append(offsets, o)
+			}
+		}
+	}
+	return c.write(offsets)
+}
+
+// knows reports whether a member reads the topic or something is committed in it.
+func (c *coordinator) knows(t *topic.Topic) (known bool) {
+	c.mu.Lock()
+	known = c.topics[t.Name()].id == t.ID()
+	c.mu.Unlock()
+	c.set.journal.View(func(st *journal.State) {
+		for tp := range st.Groups[c.name] {
+			known = known || tp.TopicID == t.ID()
+		}
+	})
+	return known
+}
+
+// resolve returns where a start lies in a partition. One that can't be asked is left to begin at its beginning.
+func (c *coordinator) resolve(t *topic.Topic, number int, start partition.Start) (journal.Offset, bool) {
+	p := t.Partition(number)
+	asked, err := p.Resolve(start)
+	if err != nil {
+		c.set.opts.Logger.Warn("start not found: the partition is read from its beginning", "group", c.name,
+			"topic", t.Name(), "partition", number, "start", start.String(), "err", err)
+		return journal.Offset{}, false
+	}
+	offset := inRange(p, asked)
+	if offset != asked {
+		c.set.opts.Logger.Warn("start out of range: reset", "group", c.name,
+			"topic", t.Name(), "partition", number, "from", asked, "to", offset)
+	}
+	return offsetOf(&slot{topicID: t.ID(), tp: TopicPartition{t.Name(), number}}, offset), true
+}
+
+// positionLocked sets where claims begin: at what is committed, if the partition has that still, otherwise at its
+// beginning. It reports whether a committed offset lies beyond the end, has lost its meaning, and is to be replaced before
+// the end gets there.
+func (c *coordinator) positionLocked(claims []*claim, f *feed) (replace bool) {
+	c.set.journal.View(func(st *journal.State) {
+		committed := st.Groups[c.name]
+		for _, cl := range claims {
+			s := cl.slot
+			at := committed[journal.TopicPartition{TopicID: s.topicID, Partition: s.tp.Partition}].Next
+			cl.committed = at
+			cl.next = at
+			if _, err := s.part.Resolve(partition.Earliest); err != nil {
+				f.trouble(cl, err)
+			} else if cl.next = inRange(s.part, at); cl.next < at {
+				cl.committed = -1
+				replace = true
+			}
+			cl.handed, cl.done, cl.above = cl.next, cl.next, cl.next
+			c.warnReset(cl, at)
+		}
+	})
+	return replace
+}
+
+// warnReset tells of a committed offset that the partition doesn't have. Without one, 0 stands for the beginning.
+func (c *coordinator) warnReset(cl *claim, committed int64) {
+	if cl.next == committed || committed == 0 {
+		return
+	}
+	c.set.opts.Logger.Warn("committed offset out of range: reset", "group", c.name, "partition", cl.slot.tp.String(),
+		"from", committed, "to", cl.next, "skipped", max(cl.next-committed, 0))
+}
