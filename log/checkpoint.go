@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/record"
 )
 
 // point is the content of the file recovery-point: what need not be looked at again after a crash. It may be older than
@@ -18,6 +19,19 @@ type point struct {
 	offset int64 // every record below it is on the disk
 	base   int64 // the segment in which offset stands or will stand,
 	pos    int64 // and its byte there
+	cut    bool  // a truncation to offset has begun: whatever is behind it goes
+}
+
+// from returns the point with a log start.
+func (p point) from(start int64) point {
+	p.start = start
+	return p
+}
+
+// cutting returns the point as the intent to truncate to it.
+func (p point) cutting() point {
+	p.cut = true
+	return p
 }
 
 // The file has two slots, a page each, written in turn and synced: a crash while one is written leaves the other.
@@ -30,13 +44,16 @@ type point struct {
 //	24 8 recovery point: offset
 //	32 8 base offset of its segment
 //	40 8 byte in that segment
-//	48 8 xxh64 of bytes 0 to 47
+//	48 8 flags: 1 a truncation has begun
+//	56 8 xxh64 of bytes 0 to 55
 const (
 	pointFile    = "recovery-point"
 	pointMagic   = "OTRP"
 	pointVersion = 1
-	pointSize    = 56
+	pointSize    = 64
 	pointSlot    = vfs.PageSize
+
+	flagCut = 1
 )
 
 // checkpoint reads and writes the recovery point of a log.
@@ -46,6 +63,8 @@ type checkpoint struct {
 	seq  uint64 // of the last good slot
 	last point
 	ok   bool // a good slot was read or written
+
+	unreadable bool // no slot is good, and there was more than a first one whose storing failed
 }
 
 func (c *checkpoint) path() string { return filepath.Join(c.dir, pointFile) }
@@ -65,22 +84,25 @@ func (c *checkpoint) load() error {
 	if err != nil {
 		return err
 	}
-	for slot := int64(0); slot < 2; slot++ {
-		b := make([]byte, pointSize)
-		if slot*pointSlot+pointSize > size {
+	b := make([]byte, min(size, 2*pointSlot))
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return err
+	}
+	for slot := range int64(2) {
+		at := slot * pointSlot
+		if at+pointSize > int64(len(b)) {
 			break
 		}
-		if n, err := f.ReadAt(b, slot*pointSlot); n < len(b) {
-			return err
-		}
-		if seq, p, ok := decodePoint(b); ok && (!c.ok || seq > c.seq) {
+		if seq, p, ok := decodePoint(b[at : at+pointSize]); ok && (!c.ok || seq > c.seq) {
 			c.seq, c.last, c.ok = seq, p, true
 		}
 	}
+	c.unreadable = !c.ok && !record.IsZero(b[:min(len(b), pointSlot)]) // the first goes to the second slot
 	return nil
 }
 
-// store makes p durable. The file's name is durable after a sync of the folder.
+// store makes p durable. The file's name is durable after a sync of the folder. After a failure the point before is in
+// force, and storing can be tried again: it rewrites the whole slot.
 func (c *checkpoint) store(p point) (err error) {
 	if c.ok && p == c.last {
 		return nil
@@ -93,6 +115,11 @@ func (c *checkpoint) store(p point) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	if !c.ok { // both slots have their blocks from the first: a disk that is full later doesn't matter
+		if err := f.Allocate(0, 2*pointSlot); err != nil {
+			return err
+		}
+	}
 	seq := c.seq + 1
 	if _, err := f.WriteAt(encodePoint(seq, p), int64(seq%2)*pointSlot); err != nil {
 		return err
@@ -113,12 +140,17 @@ func encodePoint(seq uint64, p point) []byte {
 	for _, v := range []int64{p.start, p.offset, p.base, p.pos} {
 		b = le.AppendUint64(b, uint64(v))
 	}
+	flags := uint64(0)
+	if p.cut {
+		flags = flagCut
+	}
+	b = le.AppendUint64(b, flags)
 	return le.AppendUint64(b, xxhash.Sum64(b))
 }
 
 func decodePoint(b []byte) (seq uint64, p point, ok bool) {
 	le := binary.LittleEndian
-	if string(b[:4]) != pointMagic || le.Uint32(b[4:]) != pointVersion || le.Uint64(b[48:]) != xxhash.Sum64(b[:48]) {
+	if string(b[:4]) != pointMagic || le.Uint32(b[4:]) != pointVersion || le.Uint64(b[56:]) != xxhash.Sum64(b[:56]) {
 		return 0, point{}, false
 	}
 	p = point{
@@ -126,6 +158,7 @@ func decodePoint(b []byte) (seq uint64, p point, ok bool) {
 		offset: int64(le.Uint64(b[24:])),
 		base:   int64(le.Uint64(b[32:])),
 		pos:    int64(le.Uint64(b[40:])),
+		cut:    le.Uint64(b[48:])&flagCut != 0,
 	}
 	ok = p.start >= 0 && p.start <= p.offset && p.base >= 0 && p.base <= p.offset && p.pos >= 0
 	return le.Uint64(b[8:]), p, ok

@@ -2,7 +2,6 @@ package log_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"testing"
@@ -191,19 +190,4 @@ func TestReaderSeesNothingAtOrAboveItsBound(t *testing.T) {
 		require.ErrorIs(t, err, io.EOF)
 		require.Equal(t, want, r.Offset(), "bound %d: whole batches only", bound)
 	}
-}
-
-func TestCloseDuringEverything(t *testing.T) {
-	l := open(t, newMem(t), small)
-	fill(t, l, 50, 1)
-	r, err := l.NewReader(0)
-	require.NoError(t, err)
-	defer r.Close()
-	require.NoError(t, l.Close())
-	_, err = l.Append(record.HeaderAt(0, 0), []record.Record{{}})
-	require.ErrorIs(t, err, log.ErrClosed)
-	require.ErrorIs(t, l.Sync(context.Background(), 51), log.ErrClosed)
-	require.ErrorIs(t, l.DeleteBefore(context.Background(), 10), log.ErrClosed)
-	require.ErrorIs(t, l.Tick(context.Background(), time.Now()), log.ErrClosed)
-	require.ErrorIs(t, l.Stable().Wait(context.Background(), 50), log.ErrClosed)
 }

@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/ottlalog/ottla/segment"
@@ -11,16 +12,26 @@ import (
 const pointInterval = time.Second
 
 // Sync returns when every record below an offset is on the disk. Whoever comes first syncs for all who wait. If ctx ends
-// first, its error is returned and whether the records are on the disk is not known.
+// first, its error is returned and whether the records are on the disk is not known. An offset above the end, which may
+// be that of records truncated meanwhile, is an *OffsetError.
 func (l *Log) Sync(ctx context.Context, below int64) error {
 	for {
 		round := *l.round.Load() // before the look at synced: a round that ends in between is noticed
 		if l.synced.Load() >= below {
 			return nil
 		}
+		if end := l.end.Load(); below > end {
+			if err := l.Err(); err != nil {
+				return err
+			}
+			return &OffsetError{Asked: below, Start: l.start.Load(), End: end}
+		}
 		select {
 		case l.turn <- struct{}{}:
-			err := l.syncAll()
+			var err error
+			if l.synced.Load() < below {
+				err = l.syncAll()
+			}
 			l.giveTurn()
 			if err != nil {
 				return err
@@ -32,6 +43,9 @@ func (l *Log) Sync(ctx context.Context, below int64) error {
 	}
 }
 
+// Dirty says whether records have been appended and not yet synced.
+func (l *Log) Dirty() bool { return l.synced.Load() < l.end.Load() }
+
 // syncAll makes everything appended so far durable. The turn is held.
 func (l *Log) syncAll() error {
 	l.mu.Lock()
@@ -41,16 +55,19 @@ func (l *Log) syncAll() error {
 	}
 	end := l.end.Load()
 	finished, active := l.mu.finished, l.mu.active
+	if end == l.synced.Load() && len(finished) == 0 {
+		l.mu.Unlock()
+		return nil
+	}
 	l.mu.finished = nil
-	var p point
-	if active != nil {
-		p = point{offset: end, base: active.Base(), pos: active.Size()}
+	segs := *l.segments.Load()
+	last := segs[len(segs)-1]
+	p := point{offset: end, base: last.Base(), pos: last.Size()}
+	if p.pos == 0 {
+		active = nil // nothing to sync, and an append may put a larger one in its place
 	}
 	l.mu.Unlock()
 
-	if active == nil || end == l.synced.Load() && len(finished) == 0 {
-		return nil
-	}
 	if err := l.syncSegments(finished, active, p); err != nil {
 		return l.fail(err)
 	}
@@ -63,24 +80,32 @@ func (l *Log) syncAll() error {
 	return nil
 }
 
-// syncSegments syncs in the order of the log, so that what is on the disk grows from its front.
+// syncSegments syncs in the order of the log, so that what is on the disk grows from its front. active is nil if there
+// is nothing in it.
 func (l *Log) syncSegments(finished []*segment.Segment, active *segment.Segment, p point) error {
 	for _, s := range finished {
 		if err := s.Seal(); err != nil {
 			return err
 		}
 	}
-	if err := active.Sync(); err != nil {
-		return err
+	if active != nil {
+		if err := active.Sync(); err != nil {
+			return err
+		}
 	}
 	if err := l.syncNames(); err != nil {
 		return err
 	}
 	l.onDisk = p
-	if len(finished) > 0 || !l.point.ok || time.Since(l.pointT) >= pointInterval {
-		return l.storePoint(l.start.Load())
+	if len(finished) == 0 && l.point.ok && time.Since(l.pointT) < pointInterval {
+		return nil
 	}
-	return nil
+	err := l.storePoint(l.start.Load())
+	if errors.Is(err, ErrNoSpace) {
+		l.cfg.Logger.Warn("recovery point not stored, a recovery would take longer", "dir", l.dir, "err", err)
+		return nil
+	}
+	return err
 }
 
 // syncNames makes new segments' names durable. The turn is held.
@@ -92,7 +117,13 @@ func (l *Log) syncNames() error {
 	if !needed {
 		return nil
 	}
-	return l.fs.SyncDir(l.dir)
+	err := l.fs.SyncDir(l.dir)
+	if err != nil {
+		l.mu.Lock()
+		l.mu.newNames = true
+		l.mu.Unlock()
+	}
+	return err
 }
 
 // Tick does what is due: it syncs under SyncInterval, seals finished segments, rolls an active one that has reached its
@@ -108,7 +139,7 @@ func (l *Log) Tick(ctx context.Context, now time.Time) error {
 		l.mu.Unlock()
 		return err
 	}
-	if err := l.rollAgedLocked(now); err != nil {
+	if err := l.failUnlessFullLocked(l.rollAgedLocked(now)); err != nil {
 		l.mu.Unlock()
 		return err
 	}

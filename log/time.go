@@ -1,72 +1,84 @@
 package log
 
 import (
+	"errors"
 	"io"
-	"math"
 
 	"github.com/ottlalog/ottla/record"
 	"github.com/ottlalog/ottla/segment"
 )
 
 // OffsetForTime returns the earliest offset, from the log start up to bound, whose record has a timestamp of at least t
-// (ms since 1970), and that timestamp. ok is false when there is none. Timestamps need not be in order.
+// (ms since 1970), and that timestamp. Only batches wholly below bound count, and what is damaged doesn't. ok is false
+// when there is none. Timestamps need not be in order.
 func (l *Log) OffsetForTime(t, bound int64) (offset, timestamp int64, ok bool, err error) {
+	if l.stable.Err() != nil {
+		return 0, 0, false, ErrClosed
+	}
 	for _, s := range *l.segments.Load() {
 		if s.Base() >= bound {
 			break
 		}
-		pos, may, err := s.LookupTime(t)
-		if err != nil {
+		rec, err := l.searchTime(s, t, bound)
+		switch {
+		case err == nil:
+			return rec.Offset, rec.Time.UnixMilli(), true, nil
+		case err != io.EOF && !errors.Is(err, segment.ErrRemoved):
 			return 0, 0, false, err
-		}
-		if !may {
-			continue
-		}
-		offset, timestamp, ok, err = l.searchTime(s, pos, t, bound)
-		if ok || err != nil {
-			return offset, timestamp, ok, err
 		}
 	}
 	return 0, 0, false, nil
 }
 
-// searchTime walks over one segment from pos.
-func (l *Log) searchTime(s *segment.Segment, pos, t, bound int64) (offset, timestamp int64, ok bool, err error) {
-	r := Reader{log: l, next: math.MaxInt64} // not known before the first batch
-	defer r.Close()
-	if r.view, err = s.Acquire(); err != nil {
-		return 0, 0, false, err
+// searchTime looks in one segment; io.EOF when there is nothing.
+func (l *Log) searchTime(s *segment.Segment, t, bound int64) (rec record.Record, err error) {
+	at, ok, err := s.LookupTime(t)
+	if err != nil {
+		return rec, err
 	}
-	r.pos = pos
+	if !ok {
+		return rec, io.EOF
+	}
+	v, err := s.Acquire()
+	if err != nil {
+		return rec, err
+	}
+	var c cursor
+	defer c.close()
 	start := l.start.Load()
-	for {
-		batch, err := r.step(bound)
-		if err == io.EOF || err == nil && r.view.Segment() != s {
-			return 0, 0, false, nil // behind this segment: the index decides where to look next
-		}
-		if r.damaged != nil {
-			if err := r.Skip(); err != nil {
-				return 0, 0, false, err
+	for c.open(v, at); ; {
+		batch, err := c.peek()
+		if errors.Is(err, ErrCorrupt) {
+			d, _, err := c.damage(err)
+			if err != nil {
+				return rec, err
 			}
+			c.jump(segment.Place{Pos: d.End, Offset: d.NextOffset})
 			continue
 		}
 		if err != nil {
-			return 0, 0, false, err
+			return rec, err
 		}
 		h := batch.Header()
-		r.next = h.NextOffset()
-		if h.MaxTimestamp < t || h.NextOffset() <= start {
-			continue
+		if h.NextOffset() > bound {
+			return rec, io.EOF
 		}
-		it := batch.Records()
-		var rec record.Record
-		for it.Next(&rec) {
-			if ms := rec.Time.UnixMilli(); ms >= t && rec.Offset >= start {
-				return rec.Offset, ms, true, nil
+		if h.MaxTimestamp >= t && h.NextOffset() > start {
+			if found, err := firstSince(batch, t, start, &rec); found || err != nil {
+				return rec, err
 			}
 		}
-		if err := it.Err(); err != nil {
-			return 0, 0, false, err
+		c.step(h)
+	}
+}
+
+// firstSince finds a batch's first record from offset start on that is not older than t.
+func firstSince(batch record.Batch, t, start int64, rec *record.Record) (bool, error) {
+	it := batch.Records()
+	for it.Next(rec) {
+		if rec.Offset >= start && rec.Time.UnixMilli() >= t {
+			return true, nil
 		}
 	}
+	return false, it.Err()
 }

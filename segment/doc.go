@@ -9,7 +9,7 @@
 //   - One goroutine appends. It stores the bytes of a batch and then publishes their end with one atomic store; readers
 //     read the end first and never look behind it. So bytes that a reader sees never change.
 //   - Every access runs under guard: a fault inside the mapping is a *FaultError naming file and byte.
-//   - Views count their holders. The mappings go when the owner has let go (Seal, Close, Remove) and the last view is
+//   - Views count their holders. The mappings go when the owner has let go (Seal, Abandon, Remove) and the last view is
 //     released; nothing is unmapped by a finalizer.
 //   - A sealed segment has exactly the length of its batches and is read through the file: see source.
 package segment

@@ -21,21 +21,6 @@ type entry struct {
 	maxTime int64
 }
 
-// index is the sparse index of a segment, for offsets and for time.
-//
-// The live part covers what this process has appended and is written by the appender alone: it publishes a longer slice
-// after each new entry, and readers see one or the other. The head covers what was there when the segment was opened;
-// it can't change any more, so it is loaded or rebuilt when a look-up first needs it.
-type index struct {
-	live    atomic.Pointer[[]entry]
-	liveMax atomic.Int64
-	from    int64 // position where the live part begins
-	nextPos int64 // position from which on the next batch gets an entry; the appender's
-
-	mu   sync.Mutex // held while the head is built
-	head atomic.Pointer[part]
-}
-
 // part is a complete, unchanging run of entries.
 type part struct {
 	entries  []entry
@@ -43,125 +28,156 @@ type part struct {
 	sealedAt int64 // when its segment was sealed, ms; 0: not known
 }
 
-func (x *index) init(end int64) {
-	x.live.Store(new([]entry))
-	x.liveMax.Store(noTime)
-	x.from, x.nextPos = end, end
-	if end == 0 {
+// index is the sparse index of a segment, for offsets and for time. An index only grows: sealing and truncating put
+// another in its place, so that a look-up sees the one or the other whole.
+//
+// The live part covers what this process has appended and is written by the appender alone. The head covers what was
+// there before; it can't change any more, so it is loaded or rebuilt when a look-up first needs it.
+type index struct {
+	from   int64 // position where the live part begins
+	whole  bool  // the head is all there is and ever will be: its file is worth writing
+	mu     sync.Mutex
+	head   atomic.Pointer[part] // built under mu
+	live   liveEntries
+	latest atomic.Int64 // largest timestamp of what live covers
+	next   int64        // position from which on the next batch gets an entry; the appender's
+}
+
+// newIndex returns the index of a segment of whose batches the first from bytes are there.
+func newIndex(from int64) *index {
+	x := &index{from: from, next: from}
+	x.latest.Store(noTime)
+	if from == 0 {
 		x.head.Store(&part{maxTime: noTime})
 	}
+	return x
 }
 
 // add notes an appended batch.
 func (x *index) add(offset, pos, maxTime int64) {
-	before := x.liveMax.Load()
-	if pos >= x.nextPos {
-		longer := append(*x.live.Load(), entry{uint32(offset), uint32(pos), before})
-		x.live.Store(&longer)
-		x.nextPos = pos + indexInterval
+	before := x.latest.Load()
+	if pos >= x.next {
+		x.live.append(entry{uint32(offset), uint32(pos), before})
+		x.next = pos + indexInterval
 	}
 	if maxTime > before {
-		x.liveMax.Store(maxTime)
+		x.latest.Store(maxTime)
 	}
 }
 
-// cut forgets what was noted at and beyond pos. It runs while nobody appends.
-func (x *index) cut(pos int64) {
-	live := *x.live.Load()
-	n := sort.Search(len(live), func(i int) bool { return int64(live[i].pos) >= pos })
-	if n > 0 {
-		n-- // the last kept entry may lead to batches that are gone: the next append adds its own
-	}
-	shorter := append([]entry(nil), live[:n]...)
-	x.live.Store(&shorter)
-	x.nextPos = pos
-	if pos < x.from {
-		x.from = pos
-		x.head.Store(nil)
-	}
+// liveEntries is a slice with one appender and any number of readers: an entry is stored before the count that covers
+// it, and a longer array has the entries of the one before.
+type liveEntries struct {
+	n     atomic.Int64
+	array atomic.Pointer[[]entry]
 }
 
-// byOffset returns the last entry at or before an offset (from the segment's base), or position 0.
-func byOffset(entries []entry, offset int64) int64 {
+func (l *liveEntries) append(e entry) {
+	n := int(l.n.Load())
+	array := l.array.Load()
+	if array == nil || n == len(*array) {
+		longer := make([]entry, max(16, 2*n))
+		if array != nil {
+			copy(longer, *array)
+		}
+		array = &longer
+		l.array.Store(array)
+	}
+	(*array)[n] = e
+	l.n.Store(int64(n + 1))
+}
+
+func (l *liveEntries) load() []entry {
+	n := l.n.Load()
+	if n == 0 {
+		return nil
+	}
+	return (*l.array.Load())[:n]
+}
+
+// byOffset returns the last entry at or before an offset (from the segment's base), or the segment's start.
+func byOffset(entries []entry, offset int64) entry {
 	n := sort.Search(len(entries), func(i int) bool { return int64(entries[i].offset) > offset })
 	if n == 0 {
-		return 0
+		return entry{}
 	}
-	return int64(entries[n-1].pos)
+	return entries[n-1]
 }
 
 // byTime returns the last entry before which every record is older than t.
-func byTime(entries []entry, t int64) int64 {
+func byTime(entries []entry, t int64) entry {
 	n := sort.Search(len(entries), func(i int) bool { return entries[i].maxTime >= t })
 	if n == 0 {
-		return 0
+		return entry{}
 	}
-	return int64(entries[n-1].pos)
+	return entries[n-1]
 }
 
-// Lookup returns the position of a batch at or before the one that holds offset: a place to begin a walk.
-func (s *Segment) Lookup(offset int64) (pos int64, err error) {
+// Place is where a batch begins.
+type Place struct {
+	Pos    int64 // byte in the segment
+	Offset int64 // base offset of the batch
+}
+
+func (s *Segment) place(e entry) Place {
+	return Place{Pos: int64(e.pos), Offset: s.base + int64(e.offset)}
+}
+
+// Lookup returns a batch at or before the one that holds offset: a place to begin a walk.
+func (s *Segment) Lookup(offset int64) (Place, error) {
+	x := s.index.Load()
 	delta := offset - s.base
-	live := *s.index.live.Load()
-	if len(live) > 0 && int64(live[0].offset) <= delta {
-		return byOffset(live, delta), nil
+	if live := x.live.load(); len(live) > 0 && int64(live[0].offset) <= delta {
+		return s.place(byOffset(live, delta)), nil
 	}
-	head, err := s.loadHead()
+	head, err := s.headOf(x)
 	if err != nil {
-		return 0, err
+		return Place{}, err
 	}
-	return byOffset(head.entries, delta), nil
+	return s.place(byOffset(head.entries, delta)), nil
 }
 
-// LookupTime returns a position before which every record is older than t (ms since 1970), or ok false when the whole
+// LookupTime returns a batch before which every record is older than t (ms since 1970), or ok false when the whole
 // segment is.
-func (s *Segment) LookupTime(t int64) (pos int64, ok bool, err error) {
-	head, err := s.loadHead()
+func (s *Segment) LookupTime(t int64) (at Place, ok bool, err error) {
+	x := s.index.Load()
+	head, err := s.headOf(x)
 	if err != nil {
-		return 0, false, err
+		return Place{}, false, err
 	}
 	if head.maxTime >= t && len(head.entries) > 0 {
-		return byTime(head.entries, t), true, nil
+		return s.place(byTime(head.entries, t)), true, nil
 	}
-	live := *s.index.live.Load()
-	if s.index.liveMax.Load() < t || len(live) == 0 {
-		return 0, false, nil
+	latest := x.latest.Load() // before the entries: what it is the time of has one at or before it
+	live := x.live.load()
+	if latest < t || len(live) == 0 {
+		return Place{}, false, nil
 	}
-	return byTime(live, t), true, nil
+	return s.place(byTime(live, t)), true, nil
 }
 
 // MaxTime returns the largest timestamp in the segment in ms since 1970, math.MinInt64 when it is empty.
 func (s *Segment) MaxTime() (int64, error) {
-	head, err := s.loadHead()
+	x := s.index.Load()
+	head, err := s.headOf(x)
 	if err != nil {
 		return 0, err
 	}
-	return max(head.maxTime, s.index.liveMax.Load()), nil
+	return max(head.maxTime, x.latest.Load()), nil
 }
 
 // SealedAt returns when the segment was sealed, in ms since 1970 by the local clock; 0 when that isn't known.
 func (s *Segment) SealedAt() (int64, error) {
-	head, err := s.loadHead()
+	head, err := s.headOf(s.index.Load())
 	if err != nil {
 		return 0, err
 	}
 	return head.sealedAt, nil
 }
 
-// sealed makes the index file the only copy: what the process no longer appends to takes no memory until it is sought in.
-func (x *index) sealed(end int64) {
-	x.mu.Lock()
-	x.from = end
-	x.head.Store(nil)
-	x.mu.Unlock()
-	x.live.Store(new([]entry))
-	x.liveMax.Store(noTime)
-}
-
-// loadHead returns the part of the index that covers what this process found in the file: from the index file, or from
-// a walk over the batches when that is missing, damaged or not of this segment.
-func (s *Segment) loadHead() (*part, error) {
-	x := &s.index
+// headOf returns the part of an index that covers what was found in the file: from the index file, or from a walk over
+// the batches when that is missing, damaged or not of this segment.
+func (s *Segment) headOf(x *index) (*part, error) {
 	if head := x.head.Load(); head != nil {
 		return head, nil
 	}
@@ -170,27 +186,39 @@ func (s *Segment) loadHead() (*part, error) {
 	if head := x.head.Load(); head != nil {
 		return head, nil
 	}
-	head, err := readIndex(s.fs, s.indexPath(), s.base, x.from)
+	v, err := s.Acquire()
 	if err != nil {
-		if head, err = s.buildIndex(x.from); err != nil {
+		return nil, err
+	}
+	defer v.Release()
+	head, err := s.readIndex(v, x.from)
+	if err != nil {
+		if head, err = s.buildIndex(v, x.from); err != nil {
 			return nil, err
+		}
+		if x.whole {
+			_ = s.storeIndex(v, x.from, head) // derived: who can't store it builds it again next time
 		}
 	}
 	x.head.Store(head)
 	return head, nil
 }
 
-// whole returns the index of everything published. It runs while nobody appends.
-func (s *Segment) whole() (*part, error) {
-	head, err := s.loadHead()
+// all returns the index of everything published, which must be entered in x. It runs while nobody appends.
+func (s *Segment) all(x *index) (*part, error) {
+	head, err := s.headOf(x)
 	if err != nil {
 		return nil, err
 	}
-	all := &part{maxTime: max(head.maxTime, s.index.liveMax.Load())}
-	all.entries = append(all.entries, head.entries...)
-	for _, e := range *s.index.live.Load() {
-		e.maxTime = max(e.maxTime, head.maxTime)
-		all.entries = append(all.entries, e)
+	live := x.live.load()
+	p := &part{maxTime: max(head.maxTime, x.latest.Load())}
+	p.entries = append(make([]entry, 0, len(head.entries)+len(live)), head.entries...)
+	if n := len(p.entries); n > 0 && len(live) > 0 && int64(live[0].pos)-int64(p.entries[n-1].pos) < indexInterval {
+		live = live[1:] // the two parts meet: their entries would come too close to each other there
 	}
-	return all, nil
+	for _, e := range live {
+		e.maxTime = max(e.maxTime, head.maxTime)
+		p.entries = append(p.entries, e)
+	}
+	return p, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -21,33 +20,51 @@ import (
 //	 4  4  version, 1
 //	 8  8  base offset of the segment
 //	16  8  length of the batches that it covers
-//	24  8  largest timestamp, ms; the smallest int64 when there is none
-//	32  8  when the segment was sealed, ms
-//	40  4  number of entries
-//	44  4  zero
-//	48  8  xxh64 of bytes 0 to 47
-//	56 16  an entry: offset from the base (4), position (4), largest timestamp before it (8)
+//	24  8  xxh64 of their last 4 KiB: an index of other batches of the same length isn't believed
+//	32  8  largest timestamp, ms; the smallest int64 when there is none
+//	40  8  when the segment was sealed, ms
+//	48  4  number of entries
+//	52  4  zero
+//	56  8  xxh64 of bytes 0 to 55
+//	64 16  an entry: offset from the base (4), position (4), largest timestamp before it (8)
 //	 …  8  xxh64 of the entries
 const (
 	indexMagic      = "OTIX"
 	indexVersion    = 1
-	indexHeaderSize = 56
+	indexHeaderSize = 64
 	indexEntrySize  = 16
+	indexTailSize   = 4096
 )
 
 var errIndex = errors.New("index doesn't belong to the segment or is damaged")
 
-func encodeIndex(base, end int64, p *part) []byte {
+// covered says which batches an index is of.
+type covered struct {
+	base, end int64
+	tail      uint64 // hash of the last bytes
+}
+
+// cover describes the first end bytes of what v shows.
+func (v View) cover(end int64) (covered, error) {
+	b := make([]byte, min(end, indexTailSize))
+	if n, err := v.ReadAt(b, end-int64(len(b))); err != nil || n < len(b) {
+		return covered{}, errors.Join(err, fmt.Errorf("%s: %d bytes of %d read", v.seg.path, n, len(b)))
+	}
+	return covered{v.seg.base, end, xxhash.Sum64(b)}, nil
+}
+
+func encodeIndex(c covered, p *part) []byte {
 	b := make([]byte, indexHeaderSize, indexHeaderSize+len(p.entries)*indexEntrySize+8)
 	le := binary.LittleEndian
 	copy(b, indexMagic)
 	le.PutUint32(b[4:], indexVersion)
-	le.PutUint64(b[8:], uint64(base))
-	le.PutUint64(b[16:], uint64(end))
-	le.PutUint64(b[24:], uint64(p.maxTime))
-	le.PutUint64(b[32:], uint64(p.sealedAt))
-	le.PutUint32(b[40:], uint32(len(p.entries)))
-	le.PutUint64(b[48:], xxhash.Sum64(b[:48]))
+	le.PutUint64(b[8:], uint64(c.base))
+	le.PutUint64(b[16:], uint64(c.end))
+	le.PutUint64(b[24:], c.tail)
+	le.PutUint64(b[32:], uint64(p.maxTime))
+	le.PutUint64(b[40:], uint64(p.sealedAt))
+	le.PutUint32(b[48:], uint32(len(p.entries)))
+	le.PutUint64(b[56:], xxhash.Sum64(b[:56]))
 	for _, e := range p.entries {
 		b = le.AppendUint32(b, e.offset)
 		b = le.AppendUint32(b, e.pos)
@@ -56,16 +73,15 @@ func encodeIndex(base, end int64, p *part) []byte {
 	return le.AppendUint64(b, xxhash.Sum64(b[indexHeaderSize:]))
 }
 
-func decodeIndex(b []byte, base, end int64) (*part, error) {
+func decodeIndex(b []byte, c covered) (*part, error) {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < indexHeaderSize+8,
 		string(b[:4]) != indexMagic,
 		le.Uint32(b[4:]) != indexVersion,
-		le.Uint64(b[48:]) != xxhash.Sum64(b[:48]),
-		int64(le.Uint64(b[8:])) != base,
-		int64(le.Uint64(b[16:])) != end,
-		int64(len(b)) != indexHeaderSize+int64(le.Uint32(b[40:]))*indexEntrySize+8:
+		le.Uint64(b[56:]) != xxhash.Sum64(b[:56]),
+		c != covered{int64(le.Uint64(b[8:])), int64(le.Uint64(b[16:])), le.Uint64(b[24:])},
+		int64(len(b)) != indexHeaderSize+int64(le.Uint32(b[48:]))*indexEntrySize+8:
 		return nil, errIndex
 	}
 	body := b[indexHeaderSize : len(b)-8]
@@ -73,8 +89,8 @@ func decodeIndex(b []byte, base, end int64) (*part, error) {
 		return nil, errIndex
 	}
 	p := &part{
-		maxTime:  int64(le.Uint64(b[24:])),
-		sealedAt: int64(le.Uint64(b[32:])),
+		maxTime:  int64(le.Uint64(b[32:])),
+		sealedAt: int64(le.Uint64(b[40:])),
 		entries:  make([]entry, 0, len(body)/indexEntrySize),
 	}
 	for ; len(body) > 0; body = body[indexEntrySize:] {
@@ -83,8 +99,10 @@ func decodeIndex(b []byte, base, end int64) (*part, error) {
 	return p, nil
 }
 
-func readIndex(fs vfs.FS, path string, base, end int64) (*part, error) {
-	f, err := fs.OpenRead(path)
+// readIndex returns what the index file says of the first end bytes.
+func (s *Segment) readIndex(v View, end int64) (*part, error) {
+	path := indexPath(s.path)
+	f, err := s.fs.OpenRead(path)
 	if err != nil {
 		return nil, err
 	}
@@ -100,21 +118,20 @@ func readIndex(fs vfs.FS, path string, base, end int64) (*part, error) {
 	if n, err := f.ReadAt(b, 0); n < len(b) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return decodeIndex(b, base, end)
+	c, err := v.cover(end)
+	if err != nil {
+		return nil, err
+	}
+	return decodeIndex(b, c)
 }
 
-// writeIndex stores the index of everything published, synced.
-func (s *Segment) writeIndex() error {
-	p, err := s.whole()
+// storeIndex writes the index file of the first end bytes, synced.
+func (s *Segment) storeIndex(v View, end int64, p *part) error {
+	c, err := v.cover(end)
 	if err != nil {
 		return err
 	}
-	return s.storeIndex(p)
-}
-
-func (s *Segment) storeIndex(p *part) error {
-	p.sealedAt = time.Now().UnixMilli()
-	path := s.indexPath()
+	path := indexPath(s.path)
 	if err := removeIfThere(s.fs, path); err != nil {
 		return err
 	}
@@ -122,29 +139,25 @@ func (s *Segment) storeIndex(p *part) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(encodeIndex(s.base, s.end.Load(), p), 0)
+	_, err = f.WriteAt(encodeIndex(c, p), 0)
 	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
 
-// buildIndex makes the index of the first end bytes by walking over the batches, and stores it if they are the whole of
-// a sealed segment. Damaged stretches have no entries.
-func (s *Segment) buildIndex(end int64) (*part, error) {
-	v, err := s.Acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer v.Release()
-	x := index{}
-	x.init(0)
-	sc := newScanner(io.NewSectionReader(readerAt{v}, 0, end), end, 0, s.base)
+// RemoveIndex removes the index file of a segment whose batches are moved away or cut.
+func RemoveIndex(fs vfs.FS, path string) error { return removeIfThere(fs, indexPath(path)) }
+
+// buildIndex makes the index of the first end bytes by walking over the batches. Damaged stretches have no entries.
+func (s *Segment) buildIndex(v View, end int64) (*part, error) {
+	x := newIndex(0)
+	sc := newScanner(io.NewSectionReader(readerAt{v}, 0, end), end, s.Next(), Place{0, s.base})
 	for {
-		pos := sc.pos
+		at := sc.at
 		b, err := sc.next()
 		if err == nil {
-			x.add(b.Header().BaseOffset-s.base, pos, b.Header().MaxTimestamp)
+			x.add(b.Header().BaseOffset-s.base, at.Pos, b.Header().MaxTimestamp)
 			continue
 		}
 		if !isDamage(err) && err != io.EOF {
@@ -156,11 +169,7 @@ func (s *Segment) buildIndex(end int64) (*part, error) {
 			break
 		}
 	}
-	p := &part{entries: *x.live.Load(), maxTime: x.liveMax.Load(), sealedAt: time.Now().UnixMilli()}
-	if s.w == nil {
-		_ = s.storeIndex(p) // derived: who can't store it now builds it again next time
-	}
-	return p, nil
+	return &part{entries: x.live.load(), maxTime: x.latest.Load(), sealedAt: time.Now().UnixMilli()}, nil
 }
 
 // readerAt is a View as an io.ReaderAt.
@@ -178,6 +187,3 @@ func (r readerAt) ReadAt(dst []byte, pos int64) (int, error) {
 func isDamage(err error) bool {
 	return errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrIncomplete)
 }
-
-// offsetSpan is how many offsets a segment can hold: its index has 32 bits for them.
-const offsetSpan = math.MaxUint32

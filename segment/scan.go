@@ -3,30 +3,35 @@ package segment
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 
-	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/record"
 )
 
 // scanChunk is how much a scanner reads at once.
 const scanChunk = 256 << 10
 
+// offsetSpan is how many offsets a segment can hold: its index has 32 bits for them.
+const offsetSpan = math.MaxUint32
+
 // scanner walks over the batches of a file, verifying each, without trusting anything in it.
+//
+// Offsets are dense, and the base offset stands outside of a batch's checksum: so a batch is good only if it has exactly
+// the offset that follows.
 type scanner struct {
-	r    io.ReaderAt
-	size int64
-	pos  int64 // of the next batch
-	off  int64 // smallest base offset that the next batch can have
+	r     io.ReaderAt
+	size  int64
+	limit int64 // offset that no record of the file reaches
+	at    Place // of the next batch
 
 	buf   []byte // file content from bufAt on
 	bufAt int64
 }
 
-func newScanner(r io.ReaderAt, size, pos, next int64) *scanner {
-	return &scanner{r: r, size: size, pos: pos, off: next}
+func newScanner(r io.ReaderAt, size, limit int64, at Place) *scanner {
+	return &scanner{r: r, size: size, limit: limit, at: at}
 }
 
 // bytes returns the file's content from pos on: n bytes or more, fewer at the end of the file.
@@ -53,66 +58,129 @@ func (sc *scanner) bytes(pos int64, n int) ([]byte, error) {
 	return sc.buf, nil
 }
 
-// next returns the batch at pos and steps over it. The batch is valid until the following call.
+// batch returns the batch at pos. It is valid until the following call.
 //
-// io.EOF: the file ends here, or only zeros follow the last batch as far as the next batch's header could reach.
-// record.ErrIncomplete and errors that match record.ErrCorrupt: no good batch stands here. Others: reading failed.
-func (sc *scanner) next() (record.Batch, error) {
-	b, err := sc.bytes(sc.pos, record.HeaderSize)
+// io.EOF: the file ends here, or zeros stand where a header would. record.ErrIncomplete and errors that match
+// record.ErrCorrupt: no good batch stands here. Others: reading failed.
+func (sc *scanner) batch(pos int64) (record.Batch, error) {
+	b, err := sc.bytes(pos, record.HeaderSize)
 	if err != nil {
 		return record.Batch{}, err
 	}
-	if len(b) == 0 || allZero(b[:min(len(b), record.HeaderSize)]) {
+	if len(b) == 0 || record.IsZero(b[:min(len(b), record.HeaderSize)]) {
 		return record.Batch{}, io.EOF
 	}
 	h, err := record.ParseHeader(b)
 	if err != nil {
 		return record.Batch{}, err
 	}
-	if int64(h.Size()) > sc.size-sc.pos {
+	if int64(h.Size()) > sc.size-pos {
 		return record.Batch{}, record.ErrIncomplete
 	}
-	if b, err = sc.bytes(sc.pos, h.Size()); err != nil {
+	if b, err = sc.bytes(pos, h.Size()); err != nil {
 		return record.Batch{}, err
 	}
-	batch, err := record.Parse(b[:h.Size()])
+	return record.Parse(b[:h.Size()])
+}
+
+// next returns the batch that follows and steps over it; see batch.
+func (sc *scanner) next() (record.Batch, error) {
+	batch, err := sc.batch(sc.at.Pos)
 	if err != nil {
 		return record.Batch{}, err
 	}
-	if h.BaseOffset < sc.off || h.BaseOffset-sc.off > offsetSpan {
+	h := batch.Header()
+	if h.BaseOffset != sc.at.Offset {
 		return record.Batch{}, fmt.Errorf("%w: batch at byte %d has base offset %d where %d follows",
-			record.ErrCorrupt, sc.pos, h.BaseOffset, sc.off)
+			record.ErrCorrupt, sc.at.Pos, h.BaseOffset, sc.at.Offset)
 	}
-	sc.pos += int64(h.Size())
-	sc.off = h.NextOffset()
+	sc.at = Place{sc.at.Pos + int64(h.Size()), h.NextOffset()}
 	return batch, nil
 }
 
-// resync moves to the next place behind pos where a good batch with a later offset stands, and says whether there is one.
+// resync moves to the next place behind, where a good batch with the same or a later offset stands, and says whether
+// there is one.
 func (sc *scanner) resync() (bool, error) {
-	pos, off := sc.pos, sc.off
-	for at := pos + 1; at+record.HeaderSize <= sc.size; {
-		b, err := sc.bytes(at, record.HeaderSize)
+	claim, err := sc.claim()
+	if err != nil {
+		return false, err
+	}
+	probe := newScanner(sc.r, sc.size, sc.limit, sc.at) // with a window of its own: that of sc stays where the search is
+	for pos := sc.at.Pos + 1; pos+record.HeaderSize <= sc.size; pos++ {
+		b, err := sc.bytes(pos, record.HeaderSize)
 		if err != nil {
 			return false, err
 		}
-		skip, ok := candidate(b, off+1)
-		at += int64(skip)
+		skip, ok := candidate(b, sc.at.Offset)
+		pos += int64(skip)
 		if !ok {
+			pos--
 			continue
 		}
-		probe := *sc
-		probe.pos, probe.off = at, off+1
-		probe.buf = nil // the window of sc stays where the search is
-		if _, err := probe.next(); err == nil {
-			sc.pos, sc.off = at, off+1
-			return true, nil
-		} else if !isDamage(err) && err != io.EOF {
+		ok, err = probe.resumesAt(pos, claim)
+		if err != nil {
 			return false, err
 		}
-		at++
+		if ok {
+			sc.at = probe.at
+			return true, nil
+		}
 	}
 	return false, nil
+}
+
+// resumesAt says whether the batch at pos is the first good one behind the bad place at sc.at, and goes there then. What
+// makes that hard: the base offset stands outside of the checksum, and what is whole may be the content of a record.
+func (sc *scanner) resumesAt(pos int64, claim Place) (bool, error) {
+	batch, err := sc.batch(pos)
+	if err != nil {
+		return false, unlessDamage(err)
+	}
+	h := batch.Header()
+	found := Place{pos, h.BaseOffset}
+	switch {
+	case h.NextOffset() > sc.limit:
+		return false, nil
+	case found.Offset == claim.Offset:
+	case pos < claim.Pos:
+		return false, nil
+	default:
+		after, err := sc.batch(pos + int64(h.Size()))
+		if unlessDamage(err) != nil {
+			return false, err
+		}
+		if err == nil && after.Header().BaseOffset != h.NextOffset() {
+			return false, nil // one of the two is wrong, and the other will tell
+		}
+		if err != nil && found.Offset-sc.at.Offset > pos-sc.at.Pos {
+			return false, nil // more records missing than bytes
+		}
+	}
+	sc.at = found
+	return true, nil
+}
+
+// unlessDamage returns an error of reading, and nil for one that is about the bytes or their end.
+func unlessDamage(err error) error {
+	if err == io.EOF || isDamage(err) {
+		return nil
+	}
+	return err
+}
+
+// claim returns where the bad batch at hand says that it ends. What looks like a batch before that place is most likely
+// the content of one of its records (people do store Kafka's batches in queues), unless it has the very offset that
+// follows and so tells that the length is what's wrong. A header that isn't whole claims nothing.
+func (sc *scanner) claim() (Place, error) {
+	b, err := sc.bytes(sc.at.Pos, record.HeaderSize)
+	if err != nil {
+		return Place{}, err
+	}
+	h, err := record.ParseHeader(b)
+	if err != nil || h.BaseOffset != sc.at.Offset || h.LastOffsetDelta < 0 {
+		return Place{}, nil
+	}
+	return Place{sc.at.Pos + int64(h.Size()), h.NextOffset()}, nil
 }
 
 // candidate looks for the first place in b where the header of a batch with a base offset in [off, off+offsetSpan) may
@@ -136,122 +204,16 @@ func candidate(b []byte, off int64) (skip int, ok bool) {
 	return max(len(b)-record.HeaderSize+1, 1), false
 }
 
-func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// Found is what a recovery walk over a segment's file found.
-type Found struct {
-	// End and Next are the byte and the offset behind the last good batch before the first bad place.
-	End, Next int64
-	// Size is the file's length.
-	Size int64
-	// Bad is what is wrong at End: nil when only zeros follow.
-	Bad error
-	// After says that good batches stand behind the bad place; ResumeAt, ResumeOffset are the first one's position and
-	// base offset, LastEnd and LastNext the byte and the offset behind the last one.
-	After                  bool
-	ResumeAt, ResumeOffset int64
-	LastEnd, LastNext      int64
-}
-
-// Inspect walks over the file of batches at path from byte pos, where the batch with offset next stands, and reports
-// where the good batches end and what follows. It changes nothing.
-func Inspect(fs vfs.FS, path string, pos, next int64) (found Found, err error) {
-	f, err := fs.OpenRead(path)
-	if err != nil {
-		return Found{}, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	size, err := f.Size()
-	if err != nil {
-		return Found{}, err
-	}
-	found = Found{Size: size}
-	sc := newScanner(f, size, min(pos, size), next)
-	bad, err := sc.walk()
-	if err != nil {
-		return Found{}, err
-	}
-	found.End, found.Next, found.Bad = sc.pos, sc.off, bad
-	for {
-		ok, err := sc.resync()
-		if err != nil {
-			return Found{}, err
-		}
-		if !ok {
-			break
-		}
-		if !found.After {
-			found.After, found.ResumeAt = true, sc.pos
-			b, err := sc.next()
-			if err != nil {
-				return Found{}, err
-			}
-			found.ResumeOffset = b.Header().BaseOffset
-		}
-		if _, err := sc.walk(); err != nil {
-			return Found{}, err
-		}
-		found.LastEnd, found.LastNext = sc.pos, sc.off
-	}
-	if found.Bad == nil && found.End < size {
-		if found.Bad, err = sc.leftover(found.End); err != nil {
-			return Found{}, err
-		}
-	}
-	return found, nil
-}
-
-// walk steps over good batches and returns what stopped it, nil at the end of the log.
-func (sc *scanner) walk() (bad, err error) {
-	for {
-		_, err := sc.next()
-		switch {
-		case err == nil:
-		case err == io.EOF:
-			return nil, nil
-		case isDamage(err):
-			return err, nil
-		default:
-			return nil, err
-		}
-	}
-}
-
-// leftover says whether anything but zeros stands from pos to the end of the file.
-func (sc *scanner) leftover(pos int64) (bad, err error) {
-	for pos < sc.size {
-		b, err := sc.bytes(pos, 1)
-		if err != nil {
-			return nil, err
-		}
-		if !allZero(b) {
-			return fmt.Errorf("%w: bytes that are no batch behind byte %d", record.ErrCorrupt, pos), nil
-		}
-		pos += int64(len(b))
-	}
-	return nil, nil
-}
-
-// Resync looks behind pos, where no good batch stands, for the next one whose base offset is above off. It returns its
-// position and base offset, or the end of the published bytes.
-func (v View) Resync(pos, off int64) (at, next int64, err error) {
+// Resync looks behind a place where no good batch stands for the next good one. ok is false when the published bytes
+// hold none; found.Pos is their end then.
+func (v View) Resync(bad Place) (found Place, ok bool, err error) {
 	size := v.seg.Size()
-	sc := newScanner(readerAt{v}, size, pos, off)
-	found, err := sc.resync()
-	if err != nil || !found {
-		return size, off, err
+	sc := newScanner(readerAt{v}, size, v.seg.Next(), bad)
+	if ok, err = sc.resync(); err != nil {
+		return Place{}, false, err
 	}
-	b, err := sc.bytes(sc.pos, record.HeaderSize)
-	if err != nil {
-		return 0, 0, err
+	if !ok {
+		return Place{size, bad.Offset}, false, nil
 	}
-	h, err := record.ParseHeader(b)
-	return sc.pos, h.BaseOffset, err
+	return sc.at, true, nil
 }

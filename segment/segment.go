@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -25,12 +26,8 @@ func Name(base int64) string { return fmt.Sprintf("%020d%s", base, logSuffix) }
 
 // ParseName returns the base offset in a file's name, and whether it is the name of a segment.
 func ParseName(name string) (base int64, ok bool) {
-	digits, found := strings.CutSuffix(name, logSuffix)
-	if !found || len(digits) != 20 {
-		return 0, false
-	}
-	base, err := strconv.ParseInt(digits, 10, 64)
-	return base, err == nil && base >= 0
+	base, err := strconv.ParseInt(strings.TrimSuffix(name, logSuffix), 10, 64)
+	return base, err == nil && base >= 0 && name == Name(base)
 }
 
 // Options are the limits of an active segment.
@@ -39,6 +36,8 @@ type Options struct {
 	Capacity int64
 	// MinFree is how many bytes of the disk appends leave free.
 	MinFree int64
+	// SmallPages says that each append is synced, so that the file must be cached page by page.
+	SmallPages bool
 }
 
 // Segment is one file of batches. It is either active, with one writer, or sealed and read-only.
@@ -54,8 +53,8 @@ type Segment struct {
 	end  atomic.Int64 // length of the published batches
 	next atomic.Int64 // offset after the last of them
 
-	w     *writer // nil once sealed
-	index index
+	w     *writer // nil once sealed; the owner's
+	index atomic.Pointer[index]
 
 	mu struct {
 		sync.Mutex
@@ -118,14 +117,16 @@ func (s *Segment) reopen(f vfs.File, o Options) error {
 // OpenSealed returns a read-only segment whose batches fill the file's first size bytes and end at offset next. It
 // touches no file.
 func OpenSealed(fs vfs.FS, dir string, base, size, next int64) *Segment {
-	return newSegment(fs, filepath.Join(dir, Name(base)), base, size, next)
+	s := newSegment(fs, filepath.Join(dir, Name(base)), base, size, next)
+	s.index.Load().whole = true
+	return s
 }
 
 func newSegment(fs vfs.FS, path string, base, end, next int64) *Segment {
 	s := &Segment{fs: fs, path: path, base: base}
 	s.end.Store(end)
 	s.next.Store(next)
-	s.index.init(end)
+	s.index.Store(newIndex(end))
 	return s
 }
 
@@ -141,17 +142,7 @@ func (s *Segment) Size() int64 { return s.end.Load() }
 // Path returns the name of the file of batches.
 func (s *Segment) Path() string { return s.path }
 
-func (s *Segment) indexPath() string { return indexPath(s.path) }
-
 func indexPath(path string) string { return strings.TrimSuffix(path, logSuffix) + indexSuffix }
-
-// RemoveIndex removes the index file of a segment that itself has been moved away.
-func RemoveIndex(fs vfs.FS, dir string, base int64) error {
-	return removeIfThere(fs, indexPath(filepath.Join(dir, Name(base))))
-}
-
-// Active says whether the segment takes appends.
-func (s *Segment) Active() bool { return s.w != nil }
 
 // Remove deletes the segment's files. Views that are held stay readable. The removal is durable after a sync of the
 // folder.
@@ -159,12 +150,8 @@ func (s *Segment) Remove() error {
 	s.mu.Lock()
 	s.mu.removed = true
 	s.mu.Unlock()
-	err := s.closeWriter()
-	if e := removeIfThere(s.fs, s.indexPath()); err == nil {
-		err = e
-	}
-	if e := removeIfThere(s.fs, s.path); err == nil {
-		err = e
-	}
-	return err
+	x := s.index.Load()
+	x.mu.Lock() // nobody stores an index any more
+	defer x.mu.Unlock()
+	return errors.Join(s.closeWriter(), RemoveIndex(s.fs, s.path), removeIfThere(s.fs, s.path))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/record"
@@ -18,12 +19,13 @@ const (
 
 // writer is what only an active segment has.
 type writer struct {
-	file     vfs.File
-	mem      []byte // the writable mapping
-	mapping  vfs.Mapping
+	file    vfs.File
+	mem     []byte // the writable mapping
+	mapping vfs.Mapping
 	Options
-	reserved int64 // bytes of the file that have their blocks and their pages
-	synced   int64 // bytes known to be on the disk
+	reserved int64  // bytes of the file that have their blocks and their pages
+	ahead    *ahead // the step after that, while it is readied
+	synced   int64  // bytes known to be on the disk
 }
 
 // activate maps the file for writing and for reading.
@@ -64,49 +66,65 @@ func (s *Segment) Append(h record.BatchHeader, l record.Layout, recs []record.Re
 			return err
 		}
 	}
+	s.w.growAhead(s.fs, s.path, end)
 	if err := s.put(pos, h, l, recs); err != nil {
-		s.wipe(pos, end)
 		return err
 	}
-	s.index.add(h.BaseOffset-s.base, pos, l.MaxTimestamp)
+	maxTime := l.MaxTimestamp
+	if h.Attributes.LogAppendTime() {
+		maxTime = h.MaxTimestamp
+	}
+	s.index.Load().add(h.BaseOffset-s.base, pos, maxTime)
 	s.next.Store(h.BaseOffset + int64(len(recs)))
 	s.end.Store(end)
 	return nil
 }
 
+// put stores the batch. When that fails, by a fault or because someone changes the records meanwhile, which is a panic of
+// record's, it clears what it has stored: neither a later batch nor a recovery may find it.
 func (s *Segment) put(pos int64, h record.BatchHeader, l record.Layout, recs []record.Record) (err error) {
-	mem := s.w.mem
-	defer guard(debug.SetPanicOnFault(true), mem, s.path, &err)
-	l.Put(mem[pos:pos+int64(l.Size)], h, recs)
+	dst := s.w.mem[pos : pos+int64(l.Size)]
+	stored := false
+	defer func() {
+		if !stored {
+			s.wipe(dst)
+		}
+	}()
+	defer guard(debug.SetPanicOnFault(true), s.w.mem, s.path, &err)
+	l.Put(dst, h, recs)
+	stored = true
 	return nil
 }
 
-// wipe clears what a failed put may have left, so that neither a later batch nor a recovery finds it.
-func (s *Segment) wipe(pos, end int64) {
+func (s *Segment) wipe(dst []byte) {
 	var err error // a second fault on the same page changes nothing: the segment is given up
 	defer guard(debug.SetPanicOnFault(true), s.w.mem, s.path, &err)
-	clear(s.w.mem[pos:end])
+	clear(dst)
 }
 
-// reserve gets the blocks and the pages for stores below end, before the first of them.
+// reserve gets the blocks and the pages for stores below end, before the first of them: a step ahead, or where the disk
+// has no room for that, what is needed.
 func (s *Segment) reserve(end int64) error {
 	w := s.w
+	w.join()
+	if end <= w.reserved {
+		return nil
+	}
 	step := min(max(w.reserved, growMin), growMax)
 	to := min(max(w.reserved+step, end), w.Capacity)
-	if err := CheckFree(s.fs, s.path, to-w.reserved+w.MinFree); err != nil {
-		return err
+	err := w.ready(s.fs, s.path, w.reserved, to)
+	if exact := min((end+vfs.PageSize-1)/vfs.PageSize*vfs.PageSize, to); errors.Is(err, vfs.ErrNoSpace) && exact < to {
+		to = exact
+		err = w.ready(s.fs, s.path, w.reserved, to)
 	}
-	if err := w.file.Allocate(w.reserved, to-w.reserved); err != nil {
-		return err
+	if err == nil {
+		w.reserved = to
 	}
-	if err := w.mapping.Populate(w.reserved, to-w.reserved); err != nil {
-		return err
-	}
-	w.reserved = to
-	return nil
+	return err
 }
 
-// Sync makes every batch published before the call durable. It may run beside Append, not beside itself.
+// Sync makes every batch published before the call durable. It may run beside Append, not beside itself. A file that has
+// become shorter than its batches is an error: syncing what is left would prove nothing.
 func (s *Segment) Sync() error {
 	end := s.end.Load()
 	if s.w == nil || end == s.w.synced {
@@ -115,12 +133,26 @@ func (s *Segment) Sync() error {
 	if err := s.w.mapping.Sync(s.w.synced, end-s.w.synced); err != nil {
 		return err
 	}
+	if err := s.checkLength(end); err != nil {
+		return err
+	}
 	s.w.synced = end
 	return nil
 }
 
+// checkLength finds out that another has cut the file short, which a sync doesn't and a truncation would hide.
+func (s *Segment) checkLength(end int64) error {
+	size, err := s.w.file.Size()
+	if err == nil && size < end {
+		err = &FaultError{Path: s.path, Pos: size}
+	}
+	return err
+}
+
 // Seal ends appending: batches and index are durable when it returns, the file has the length of its batches, and
 // views taken from then on read the file. The names are durable after a sync of the folder.
+//
+// An index that can't be stored, on a full disk say, is no failure: it is derived, and stays in memory.
 func (s *Segment) Seal() error {
 	if s.w == nil {
 		return nil
@@ -128,37 +160,45 @@ func (s *Segment) Seal() error {
 	if err := s.trim(); err != nil {
 		return err
 	}
-	if err := s.writeIndex(); err != nil {
-		return err
+	x := newIndex(s.end.Load())
+	x.whole = true
+	if p, err := s.writeIndex(); err != nil && p != nil {
+		x.head.Store(p)
 	}
-	err := s.closeWriter()
-	s.index.sealed(s.end.Load())
-	return err
+	s.index.Store(x)
+	return s.closeWriter()
+}
+
+// writeIndex stores the index of everything published. It returns the index also when only the storing failed.
+func (s *Segment) writeIndex() (*part, error) {
+	p, err := s.all(s.index.Load())
+	if err != nil {
+		return nil, err
+	}
+	p.sealedAt = time.Now().UnixMilli()
+	v, err := s.Acquire()
+	if err != nil {
+		return p, err
+	}
+	return p, errors.Join(s.storeIndex(v, s.end.Load(), p), v.Release())
 }
 
 // trim makes the batches durable and gives back the space reserved beyond them.
 func (s *Segment) trim() error {
+	s.w.join()
 	end := s.end.Load()
-	if s.w.reserved > end {
-		if err := s.w.file.Truncate(end); err != nil {
-			return err
-		}
-		s.w.reserved = end
+	if err := s.checkLength(end); err != nil {
+		return err
 	}
+	if err := s.w.file.Truncate(end); err != nil {
+		return err
+	}
+	s.w.reserved = end
 	if err := s.w.file.Sync(); err != nil {
 		return err
 	}
 	s.w.synced = end
 	return nil
-}
-
-// Close seals an active segment, if it holds anything new, so that the next process finds it as it was left. When that
-// fails, memory and file are given back all the same.
-func (s *Segment) Close() error {
-	if s.w == nil {
-		return nil
-	}
-	return errors.Join(s.Seal(), s.closeWriter())
 }
 
 // Abandon gives an active segment's memory and file back without storing anything: for a log that has failed.
@@ -169,22 +209,13 @@ func (s *Segment) closeWriter() error {
 	if s.w == nil {
 		return nil
 	}
+	s.w.join()
 	s.w = nil
 	s.mu.Lock()
 	src := s.mu.src
 	s.mu.src = nil
 	s.mu.Unlock()
 	return s.releaseSource(src)
-}
-
-// Truncate cuts an active segment back to its first end bytes, after which offset next follows. The bytes behind are
-// gone from the file when it returns, so that no crash brings them back.
-func (s *Segment) Truncate(end, next int64) error {
-	s.end.Store(end)
-	s.next.Store(next)
-	s.index.cut(end)
-	s.w.reserved = max(s.w.reserved, end+1) // so that trim truncates
-	return s.trim()
 }
 
 // CheckFree returns an error that matches vfs.ErrNoSpace when fewer than need bytes are free on the disk that holds path.
