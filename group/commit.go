@@ -140,7 +140,7 @@ func (m *Member) pinLocked(what committing) ([]mark, error) {
 		}
 	}
 	if what.reportLost {
-		err = m.missed(m.lost)
+		err = uncommitted(m.lost)
 	}
 	pinned := marks[:0]
 	for _, mk := range marks {

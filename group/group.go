@@ -126,4 +126,3 @@ func (g *Group) Members() []MemberDescription {
 	slices.SortFunc(list, func(a, b MemberDescription) int { return strings.Compare(a.ID, b.ID) })
 	return list
 }
-

@@ -244,10 +244,18 @@ func (m *Member) left() {
 	c.rebalance()
 }
 
-// missed is the error of a fenced member that was handed records and can't commit them.
+// missed is the error of a member that leaves and can't commit what it was handed. Who commits by hand has heard of it.
 func (m *Member) missed(lost []*claim) error {
+	if m.cfg.ManualCommit {
+		return nil
+	}
+	return uncommitted(lost)
+}
+
+// uncommitted is the error where records were handed out and can't be committed any more.
+func uncommitted(lost []*claim) error {
 	for _, cl := range lost {
-		if cl.handed > cl.committed && !m.cfg.ManualCommit {
+		if cl.handed > cl.committed {
 			return fmt.Errorf("%w: %v, from offset %d", ErrFenced, cl.slot.tp, cl.committed)
 		}
 	}
