@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/ottlalog/ottla/record"
@@ -28,10 +29,10 @@ func (l *Log) Append(h record.BatchHeader, recs []record.Record) (Appended, erro
 	if err != nil {
 		return Appended{}, err
 	}
-	if err := l.checkSizes(layout, recs); err != nil {
+	if err := l.checkSizes(&layout, recs); err != nil {
 		return Appended{}, err
 	}
-	base, err := l.assign(h, layout, recs)
+	base, err := l.assign(&h, &layout, recs)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -43,7 +44,7 @@ func (l *Log) Append(h record.BatchHeader, recs []record.Record) (Appended, erro
 }
 
 // assign stores the batch at the log's end and returns its first offset.
-func (l *Log) assign(h record.BatchHeader, layout record.Layout, recs []record.Record) (base int64, err error) {
+func (l *Log) assign(h *record.BatchHeader, layout *record.Layout, recs []record.Record) (base int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock() // also when record panics because someone changes the records meanwhile
 	if err := l.errLocked(); err != nil {
@@ -69,7 +70,7 @@ func appendTime(recs []record.Record) int64 {
 }
 
 // checkSizes refuses what can't be stored before anything is.
-func (l *Log) checkSizes(layout record.Layout, recs []record.Record) error {
+func (l *Log) checkSizes(layout *record.Layout, recs []record.Record) error {
 	if layout.LargestSize > l.cfg.MaxRecordBytes { // the encoded size: an upper bound of the content's
 		for i := range recs {
 			if n := ContentBytes(&recs[i]); n > l.cfg.MaxRecordBytes {
@@ -95,7 +96,7 @@ func ContentBytes(r *record.Record) int {
 }
 
 // storeLocked puts the batch into the active segment, or into a new one where it doesn't fit.
-func (l *Log) storeLocked(h record.BatchHeader, layout record.Layout, recs []record.Record) error {
+func (l *Log) storeLocked(h *record.BatchHeader, layout *record.Layout, recs []record.Record) error {
 	if l.mu.active == nil {
 		if err := l.activateLocked(int64(layout.Size)); err != nil {
 			return err
@@ -126,7 +127,14 @@ func (l *Log) activateLocked(size int64) error {
 		return l.rollLocked(size)
 	}
 	last := segs[len(segs)-1]
-	if last.Size() >= l.cfg.SegmentBytes || last.Next() != l.end.Load() {
+	whole := last.Size() < l.cfg.SegmentBytes && last.Next() == l.end.Load()
+	if whole && l.mu.unread {
+		var err error
+		if whole, err = endsWhole(last); err != nil {
+			return err
+		}
+	}
+	if !whole {
 		return l.rollLocked(size)
 	}
 	active, err := segment.OpenActive(l.fs, l.dir, last.Base(), last.Size(), last.Next(), l.options(size))
@@ -137,6 +145,36 @@ func (l *Log) activateLocked(size int64) error {
 	l.mu.rolledAt = time.Now()
 	l.setSegmentsLocked(append(segs[:len(segs)-1:len(segs)-1], active))
 	return nil
+}
+
+// endsWhole says whether the last batches of a segment are good, up to its end. Behind damage nothing is appended: the
+// offset of a batch is believed because it follows from the one before.
+func endsWhole(s *segment.Segment) (bool, error) {
+	if s.Size() == 0 {
+		return true, nil
+	}
+	at, err := s.Lookup(s.Next() - 1)
+	if err != nil {
+		return false, err
+	}
+	v, err := s.Acquire()
+	if err != nil {
+		return false, err
+	}
+	var c cursor
+	defer c.close()
+	c.open(v, at)
+	for err == nil {
+		batch, e := c.peek()
+		if e == nil {
+			c.step(batch.Header())
+		}
+		err = e
+	}
+	if err != io.EOF && !errors.Is(err, ErrCorrupt) {
+		return false, err
+	}
+	return c.at == segment.Place{Pos: s.Size(), Offset: s.Next()}, nil
 }
 
 // beginLocked stores the first recovery point before the first segment exists, so that a segment without one has lost it.

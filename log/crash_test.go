@@ -61,7 +61,7 @@ func alive() bool { return false }
 // synced is random. Then the same happens to the recovery, and to the appends after it.
 func TestPowerCutAtEveryOperation(t *testing.T) {
 	sweep(t, func(t *testing.T, cfg log.Config, sc script, lazy bool, n int, rng *rand.Rand) {
-		for range 2 {
+		for range min(2, *crashRounds) {
 			h := newHistory()
 			h.lazy = lazy
 			mem := newMem(t)

@@ -36,6 +36,7 @@ type Log struct {
 		finished []*segment.Segment // rolled and not yet sealed, oldest first
 		rolledAt time.Time          // when active was begun
 		newNames bool               // the folder has names that aren't synced
+		unread   bool               // Open took the last segment's end from the recovery point, without a look at its batches
 	}
 
 	turn   chan struct{}                 // held while syncing, sealing, removing, truncating, closing

@@ -102,11 +102,12 @@ func (p *plan) judge(pc *piece, i int, last bool, k known) (whole bool) {
 			FirstOffset: h.Start.Offset, NextOffset: h.End.Offset, Err: h.Err})
 	}
 	v.bytes, v.next = pc.End.Pos, pc.End.Offset
-	if pc.Tail != nil {
+	switch {
+	case pc.Tail == nil:
+	case k.synced(v.next) || !last && !k.mayCut(v.next): // a part of damage, which stays where it is
+		v.bytes = pc.Size
+	default:
 		v.aside = !k.ok
-		if k.synced(v.next) || !last && !k.mayCut(v.next) { // a part of damage, which stays where it is
-			v.bytes = pc.Size
-		}
 	}
 	p.end = v.next
 	return true

@@ -21,6 +21,7 @@ type recoverer struct {
 	files  []segmentFile
 	segs   []*segment.Segment
 	report Recovery
+	unread bool // of the last segment no batch was read
 }
 
 func (r *recoverer) run() error {
@@ -102,6 +103,7 @@ func (r *recoverer) inspect(first int, k known) ([]piece, error) {
 		}
 		if from.Pos > 0 && from.Pos == f.size && i == len(r.files)-1 {
 			found := segment.Found{Size: f.size, Good: true, End: from, TailEnd: f.size}
+			r.unread = true
 			return append(pieces, piece{f.path, f.base, found}), nil
 		}
 		limit := int64(math.MaxInt64)
@@ -119,6 +121,7 @@ func (r *recoverer) inspect(first int, k known) ([]piece, error) {
 			}
 			r.report.Scanned += found.Size
 		}
+		r.unread = from.Pos > 0 && found.End == from
 		pieces = append(pieces, piece{f.path, f.base, found})
 	}
 	return pieces, nil
@@ -256,6 +259,7 @@ func (r *recoverer) finish(p plan, k known) error {
 	}
 	last := r.segs[len(r.segs)-1]
 	l.setSegmentsLocked(r.segs)
+	l.mu.unread = r.unread
 	l.start.Store(r.segs[0].Base())
 	if k.ok {
 		l.start.Store(k.start)

@@ -59,7 +59,8 @@ func putRecords(s *Segment, recs ...record.Record) error {
 	if err != nil {
 		return err
 	}
-	return s.Append(record.HeaderAt(s.Next(), 0), l, recs)
+	h := record.HeaderAt(s.Next(), 0)
+	return s.Append(&h, &l, recs)
 }
 
 func valueOf(offset int64, size int) []byte {

@@ -125,7 +125,7 @@ func TestIndexKnowsTheTimeOfAppendingToo(t *testing.T) {
 	require.NoError(t, err)
 	h := record.HeaderAt(0, 0)
 	h.Attributes, h.MaxTimestamp = record.FlagLogAppendTime, 900
-	require.NoError(t, s.Append(h, l, recs))
+	require.NoError(t, s.Append(&h, &l, recs))
 	for range 2 {
 		_, ok, err := s.LookupTime(900)
 		require.NoError(t, err)

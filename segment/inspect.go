@@ -1,9 +1,7 @@
 package segment
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/record"
@@ -27,60 +25,10 @@ type Found struct {
 	TailEnd int64
 }
 
-// Inspect walks over the file of batches at path from the place of a batch on and reports what stands there. No record
-// of it has an offset of limit or more. It changes nothing.
-func Inspect(fs vfs.FS, path string, from Place, limit int64) (found Found, err error) {
-	f, err := fs.OpenRead(path)
-	if err != nil {
-		return Found{}, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	size, err := f.Size()
-	if err != nil {
-		return Found{}, err
-	}
-	from.Pos = min(from.Pos, size)
-	sc := newScanner(f, size, limit, from)
-	found.Size = size
-	bad, err := sc.walk(&found)
-	for err == nil {
-		hole := Hole{Start: sc.at, Err: bad}
-		var ok bool
-		if ok, err = sc.resync(); !ok {
-			break
-		}
-		hole.End = sc.at
-		if hole.Err == nil {
-			hole.Err = fmt.Errorf("%w: zeros", record.ErrCorrupt)
-		}
-		found.Holes = append(found.Holes, hole)
-		bad, err = sc.walk(&found)
-	}
-	if err != nil {
-		return Found{}, fmt.Errorf("%s: %w", path, err)
-	}
-	found.End, found.Tail = sc.at, bad
-	if err := sc.tail(&found); err != nil {
-		return Found{}, err
-	}
-	return found, nil
-}
-
-// walk steps over good batches and returns what stopped it, nil where there is nothing or zeros.
-func (sc *scanner) walk(found *Found) (bad, err error) {
-	for {
-		_, err := sc.next()
-		switch {
-		case err == nil:
-			found.Good = true
-		case err == io.EOF:
-			return nil, nil
-		case isDamage(err):
-			return err, nil
-		default:
-			return nil, err
-		}
-	}
+// Inspect reports what stands in the file of batches at path from the place of a batch on. No record of it has an offset
+// of limit or more. It changes nothing.
+func Inspect(fs vfs.FS, path string, from Place, limit int64) (Found, error) {
+	return walk(fs, path, from, limit, func(Stretch) error { return nil })
 }
 
 // tail looks at what follows the last good batch.

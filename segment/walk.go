@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/record"
@@ -26,6 +27,10 @@ type Stretch struct {
 // behind it has been seen: by then its writer is done with it, or it is damaged. What is appended beyond the length that
 // the file had at first isn't walked over.
 func Walk(fsys vfs.FS, path string, from Place, visit func(Stretch) error) (found Found, err error) {
+	return walk(fsys, path, from, math.MaxInt64, visit)
+}
+
+func walk(fsys vfs.FS, path string, from Place, limit int64, visit func(Stretch) error) (found Found, err error) {
 	f, err := fsys.OpenRead(path)
 	if err != nil {
 		return Found{}, err
@@ -36,7 +41,7 @@ func Walk(fsys vfs.FS, path string, from Place, visit func(Stretch) error) (foun
 		return Found{}, err
 	}
 	from.Pos = min(from.Pos, size)
-	w := walker{path: path, file: f, sc: newScanner(f, size, from), visit: visit}
+	w := walker{path: path, file: f, sc: newScanner(f, size, limit, from), visit: visit}
 	for more := true; more && err == nil; {
 		more, err = w.step()
 	}
@@ -78,7 +83,7 @@ func (w *walker) step() (more bool, err error) {
 			return w.shrunk(err)
 		}
 	}
-	w.sc = newScanner(w.file, w.sc.size, from) // with nothing read yet
+	w.sc = newScanner(w.file, w.sc.size, w.sc.limit, from) // with nothing read yet
 	if batch, err = w.sc.next(); err == nil {
 		return true, w.good(from, batch)
 	}
@@ -114,7 +119,7 @@ func (w *walker) shrunk(cause error) (more bool, err error) {
 			return false, err
 		}
 		if size < w.sc.size {
-			w.sc = newScanner(w.file, size, w.sc.at)
+			w.sc = newScanner(w.file, size, w.sc.limit, w.sc.at)
 			return true, nil
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Segment) activate(f vfs.File, o Options) error {
 //
 // ErrFull when the batch doesn't fit, an error that matches vfs.ErrNoSpace when the disk is full: both leave the segment
 // as it was. After any other error the segment must not be appended to.
-func (s *Segment) Append(h record.BatchHeader, l record.Layout, recs []record.Record) error {
+func (s *Segment) Append(h *record.BatchHeader, l *record.Layout, recs []record.Record) error {
 	pos := s.end.Load()
 	end := pos + int64(l.Size)
 	if end > s.w.Capacity {
@@ -82,7 +82,7 @@ func (s *Segment) Append(h record.BatchHeader, l record.Layout, recs []record.Re
 
 // put stores the batch. When that fails, by a fault or because someone changes the records meanwhile, which is a panic of
 // record's, it clears what it has stored: neither a later batch nor a recovery may find it.
-func (s *Segment) put(pos int64, h record.BatchHeader, l record.Layout, recs []record.Record) (err error) {
+func (s *Segment) put(pos int64, h *record.BatchHeader, l *record.Layout, recs []record.Record) (err error) {
 	dst := s.w.mem[pos : pos+int64(l.Size)]
 	stored := false
 	defer func() {
@@ -91,7 +91,7 @@ func (s *Segment) put(pos int64, h record.BatchHeader, l record.Layout, recs []r
 		}
 	}()
 	defer guard(debug.SetPanicOnFault(true), s.w.mem, s.path, &err)
-	l.Put(dst, h, recs)
+	l.Put(dst, *h, recs)
 	stored = true
 	return nil
 }
