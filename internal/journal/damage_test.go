@@ -178,7 +178,7 @@ func TestUnsyncedPageLost(t *testing.T) {
 		_, err := Scan(s.fs, testDir, func(Entry) error { return nil })
 		require.NoError(t, err)
 
-		j, r := mustOpen(t, s.fs, testDir, Options{})
+		_, r := mustOpen(t, s.fs, testDir, Options{})
 		require.Equal(t, Report{
 			File: s.file, Entries: len(s.entries) - 3, Seq: hole.Seq - 1,
 			CutPos: hole.Pos, CutBytes: int64(len(content)) - hole.Pos, CutFrames: 2,
@@ -186,7 +186,7 @@ func TestUnsyncedPageLost(t *testing.T) {
 		}, r)
 		s.fs = s.fs.PowerCut(nil)
 		require.Equal(t, string(content[hole.Pos:]), string(readFile(t, s.fs, r.SetAside)))
-		j, _ = mustOpen(t, s.fs, testDir, Options{})
+		j, _ := mustOpen(t, s.fs, testDir, Options{})
 		require.Equal(t, s.states[len(s.states)-4], stateOf(j))
 		require.NoError(t, j.Append(committed("z", 0, 0, int64(n))))
 		require.NoError(t, j.Close())

@@ -54,19 +54,6 @@ func stateOf(j *Journal) (c *State) {
 	return c
 }
 
-// fold returns the states after 0, 1, 2… of the calls, each of which fits.
-func fold(t testing.TB, calls ...[]Event) []*State {
-	s := newState()
-	states := []*State{s.clone()}
-	for _, events := range calls {
-		_, decoded, err := prepare(events)
-		require.NoError(t, err)
-		require.NoError(t, s.replay(Entry{Seq: s.Seq + 1, Events: decoded}))
-		states = append(states, s.clone())
-	}
-	return states
-}
-
 // hostDir returns a folder for what the wal library does below a vfs.Mem: its own syncs need not reach a disk.
 func hostDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "journal-")
