@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -12,8 +13,9 @@ import (
 
 // coordinator knows the members of one group, and is where they agree.
 type coordinator struct {
-	set  *Set
-	name string
+	set    *Set
+	name   string
+	logger *slog.Logger // names the group
 
 	joining chan struct{} // held, by a value in it, during a join: starts are decided one join at a time
 
@@ -39,6 +41,7 @@ func newCoordinator(s *Set, name string) *coordinator {
 	c := &coordinator{
 		set:     s,
 		name:    name,
+		logger:  s.opts.Logger.With("group", name),
 		joining: make(chan struct{}, 1),
 		table:   newTable(nil),
 		topics:  make(map[string]knownTopic),
@@ -72,11 +75,14 @@ func (c *coordinator) join(ctx context.Context, cfg MemberConfig) (*Member, erro
 		c.mu.Unlock()
 		return nil, errClosed
 	}
-	gone := c.replaceLocked(cfg.InstanceID)
+	old, gone := c.replaceLocked(cfg.InstanceID)
 	c.addLocked(m)
 	m.seenLocked()
 	gone = append(gone, c.refreshLocked()...)
 	c.mu.Unlock()
+	if old != "" {
+		c.logger.Warn("member replaced", "member", old, "instance", cfg.InstanceID)
+	}
 	closeAll(gone, ErrFenced)
 	c.rebalance()
 	return m, nil
@@ -90,23 +96,24 @@ func (c *coordinator) addLocked(m *Member) {
 	c.plan.dirty = true
 }
 
-// replaceLocked fences the static member of that name for good.
-func (c *coordinator) replaceLocked(instance string) []*claim {
+// replaceLocked fences the static member of that name for good. It returns its id, "" if there is none, and claims to close
+// without the lock.
+func (c *coordinator) replaceLocked(instance string) (id string, gone []*claim) {
 	if instance == "" {
-		return nil
+		return "", nil
 	}
-	for _, m := range c.members {
-		if m.cfg.InstanceID == instance {
-			c.set.opts.Logger.Warn("member replaced", "group", c.name, "member", m.id, "instance", instance)
-			m.ousted = true
-			if m.busy {
-				m.nudgeLocked() // it leaves by itself: its readers are in use
-				return nil
-			}
-			return c.fenceLocked(m)
+	for id, m := range c.members {
+		if m.cfg.InstanceID != instance || m.ousted {
+			continue
 		}
+		m.ousted = true
+		if m.busy {
+			m.nudgeLocked() // it leaves by itself: its readers are in use
+			return id, nil
+		}
+		return id, c.fenceLocked(m)
 	}
-	return nil
+	return "", nil
 }
 
 // fenceLocked takes a member that isn't busy out of the group, and its partitions away. The claims returned are to be
@@ -126,7 +133,7 @@ func (c *coordinator) fenceLocked(m *Member) []*claim {
 func (c *coordinator) removeLocked(m *Member, state memberState) {
 	m.claims = make(map[TopicPartition]*claim)
 	m.touched, m.target = nil, nil
-	m.feed = feed{logger: c.set.opts.Logger}
+	m.feed = feed{logger: c.logger}
 	m.auto.stopLocked()
 	m.state = state
 	delete(c.members, m.id)
@@ -174,7 +181,11 @@ func (c *coordinator) refreshLocked() (gone []*claim) {
 		}
 	}
 	for name, known := range c.topics {
-		if t := there[name]; t == nil || t.ID() != known.id {
+		t, wanted := there[name]
+		if !wanted && c.pinnedLocked(name) {
+			continue // somebody may want it again before a commit under way has ended
+		}
+		if t == nil || t.ID() != known.id {
 			gone = append(gone, c.removeTopicLocked(name)...)
 		}
 	}
@@ -184,6 +195,16 @@ func (c *coordinator) refreshLocked() (gone []*claim) {
 		}
 	}
 	return gone
+}
+
+// pinnedLocked reports whether a commit is under way in a topic.
+func (c *coordinator) pinnedLocked(name string) bool {
+	for i := range c.topics[name].partitions {
+		if c.table.slots[TopicPartition{name, i}].pins > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *coordinator) addTopicLocked(name string, t *topic.Topic) {

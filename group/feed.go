@@ -161,6 +161,22 @@ func (f *feed) trouble(cl *claim, err error) {
 	f.failures = append(f.failures, failure{cl, err})
 }
 
+// explain tells of claims that don't begin where they should. It reports whether a committed offset is to be replaced.
+func (f *feed) explain(misfits []misfit) (replace bool) {
+	for _, x := range misfits {
+		cl := x.claim
+		replace = replace || cl.next < x.committed
+		switch {
+		case x.err != nil:
+			f.trouble(cl, x.err)
+		case x.committed > 0: // 0 may stand for nothing committed, which begins at the log start
+			f.logger.Warn("committed offset out of range: reset", "partition", cl.slot.tp.String(),
+				"from", x.committed, "to", cl.next, "skipped", max(cl.next-x.committed, 0))
+		}
+	}
+	return replace
+}
+
 // reset brings the position back into what the partition holds.
 func (f *feed) reset(cl *claim) bool {
 	from := cl.next

@@ -175,6 +175,13 @@ func (r *recorder) trace(group string, s *slot) {
 	}
 }
 
+// moved counts the changes of owners.
+func (r *recorder) moved() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.moves
+}
+
 // owned counts the partitions that have an owner.
 func (r *recorder) owned() int {
 	r.mu.Lock()

@@ -64,7 +64,7 @@ func newMember(c *coordinator, cfg MemberConfig) *Member {
 		wake:    make(chan struct{}, 1),
 		commits: make(chan struct{}, 1),
 		claims:  make(map[TopicPartition]*claim),
-		feed:    feed{logger: c.set.opts.Logger},
+		feed:    feed{logger: c.logger},
 	}
 	m.clock.member = m
 	m.auto.member = m
@@ -307,9 +307,10 @@ func (m *Member) checkAlive() {
 		c.mu.Unlock()
 		return
 	}
-	c.set.opts.Logger.Warn("member fenced: it didn't poll", "group", c.name, "member", m.id,
-		"interval", m.cfg.MaxPollInterval, "partitions", len(m.claims))
+	id, n := m.id, len(m.claims)
 	m.fenceAndUnlock()
+	c.logger.Warn("member fenced: it didn't poll", "member", id,
+		"interval", m.cfg.MaxPollInterval, "partitions", n)
 }
 
 // fenceAndUnlock fences a member that isn't busy. The lock is held, and given back.
@@ -328,8 +329,9 @@ func (m *Member) abandon() {
 		m.c.mu.Unlock()
 		return
 	}
-	m.c.set.opts.Logger.Error("member fenced: panic or Goexit", "group", m.c.name, "member", m.id)
+	id := m.id
 	m.fenceAndUnlock()
+	m.c.logger.Error("member fenced: panic or Goexit", "member", id)
 }
 
 // contextFor returns the context in which the record handed out last is handled: it ends, with ErrFenced as its cause,

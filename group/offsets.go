@@ -107,47 +107,45 @@ func (c *coordinator) resolve(t *topic.Topic, number int, start partition.Start)
 	p := t.Partition(number)
 	asked, err := p.Resolve(start)
 	if err != nil {
-		c.set.opts.Logger.Warn("start not found: the partition is read from its beginning", "group", c.name,
+		c.logger.Warn("start not found: the partition is read from its beginning",
 			"topic", t.Name(), "partition", number, "start", start.String(), "err", err)
 		return journal.Offset{}, false
 	}
 	offset := inRange(p, asked)
 	if offset != asked {
-		c.set.opts.Logger.Warn("start out of range: reset", "group", c.name,
+		c.logger.Warn("start out of range: reset",
 			"topic", t.Name(), "partition", number, "from", asked, "to", offset)
 	}
 	return offsetOf(&slot{topicID: t.ID(), tp: TopicPartition{t.Name(), number}}, offset), true
 }
 
+// misfit is a claim whose committed offset its partition doesn't have, or that can't be asked.
+type misfit struct {
+	claim     *claim
+	committed int64
+	err       error
+}
+
 // positionLocked sets where claims begin: at what is committed, if the partition has that still, otherwise at its
-// beginning. It reports whether a committed offset lies beyond the end, has lost its meaning, and is to be replaced before
-// the end gets there.
-func (c *coordinator) positionLocked(claims []*claim, f *feed) (replace bool) {
+// beginning. One that is committed beyond the end has lost its meaning: it is to be replaced before the end gets there,
+// and has −1 as committed.
+func (c *coordinator) positionLocked(claims []*claim) (misfits []misfit) {
 	c.set.journal.View(func(st *journal.State) {
 		committed := st.Groups[c.name]
 		for _, cl := range claims {
 			s := cl.slot
 			at := committed[journal.TopicPartition{TopicID: s.topicID, Partition: s.tp.Partition}].Next
-			cl.committed = at
-			cl.next = at
+			cl.committed, cl.next = at, at
 			if _, err := s.part.Resolve(partition.Earliest); err != nil {
-				f.trouble(cl, err)
-			} else if cl.next = inRange(s.part, at); cl.next < at {
+				misfits = append(misfits, misfit{cl, at, err})
+			} else if cl.next = inRange(s.part, at); cl.next != at {
+				misfits = append(misfits, misfit{cl, at, nil})
+			}
+			if cl.next < at {
 				cl.committed = -1
-				replace = true
 			}
 			cl.handed, cl.done, cl.above = cl.next, cl.next, cl.next
-			c.warnReset(cl, at)
 		}
 	})
-	return replace
-}
-
-// warnReset tells of a committed offset that the partition doesn't have. Without one, 0 stands for the beginning.
-func (c *coordinator) warnReset(cl *claim, committed int64) {
-	if cl.next == committed || committed == 0 {
-		return
-	}
-	c.set.opts.Logger.Warn("committed offset out of range: reset", "group", c.name, "partition", cl.slot.tp.String(),
-		"from", committed, "to", cl.next, "skipped", max(cl.next-committed, 0))
+	return misfits
 }

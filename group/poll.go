@@ -125,7 +125,7 @@ func (m *Member) exit(returned bool) {
 	}
 	if deferred && returned {
 		if err := m.leave(m.doneLocked); err != nil {
-			c.set.opts.Logger.Warn("closing a member", "group", c.name, "err", err)
+			c.logger.Warn("closing a member", "err", err)
 		}
 	}
 }
@@ -288,11 +288,11 @@ func (m *Member) take(slots []*slot) error {
 			got = append(got, cl)
 		}
 	}
-	replaced := c.positionLocked(got, &m.feed)
+	misfits := c.positionLocked(got)
 	m.feed.order = append(m.feed.order, got...)
 	c.mu.Unlock()
 	var err error
-	if replaced {
+	if m.feed.explain(misfits) {
 		err = m.commit(context.Background(), committing{upTo: func(cl *claim) int64 {
 			if cl.committed < 0 {
 				return cl.done

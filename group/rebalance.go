@@ -82,7 +82,7 @@ func (c *coordinator) inputLocked() ([]Subscription, map[string]int, Assignor) {
 func (c *coordinator) assign(by Assignor, subs []Subscription, partitions map[string]int) Assignment {
 	a, err := tryAssign(by, subs, partitions)
 	if err != nil {
-		c.set.opts.Logger.Error("assignor failed: sticky takes its place", "group", c.name, "err", err)
+		c.logger.Error("assignor failed: sticky takes its place", "err", err)
 		a = Sticky().Assign(subs, partitions)
 	}
 	return a

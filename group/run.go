@@ -108,7 +108,7 @@ func (r *runner) handle(ctx context.Context, rec record.Record) error {
 		return place(err)
 	}
 	if err != nil && !r.m.ownsLast() && ctx.Err() == nil {
-		r.m.c.set.opts.Logger.Warn("handler failed after the partition was lost", "err", place(err))
+		r.m.c.logger.Warn("handler failed after the partition was lost", "err", place(err))
 		return nil
 	}
 	if err == nil {
@@ -119,7 +119,7 @@ func (r *runner) handle(ctx context.Context, rec record.Record) error {
 
 // note keeps an error that doesn't end Run.
 func (r *runner) note(err error) {
-	r.m.c.set.opts.Logger.Error("group goes on after an error", "group", r.m.c.name, "err", err)
+	r.m.c.logger.Error("group goes on after an error", "err", err)
 	if len(r.failures) < maxFailures {
 		r.failures = append(r.failures, err)
 	}
