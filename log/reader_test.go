@@ -17,16 +17,12 @@ import (
 	"github.com/ottlalog/ottla/record"
 )
 
-// tail reads from an offset up to what is stable, again and again, until end was read or stop is closed. Retention may
+// tail reads up to what is stable, again and again, until end was read or stop is closed. Retention may
 // overtake it.
-func tail(l *log.Log, from, end int64, stop <-chan struct{}) error {
-	r, err := l.NewReader(from)
-	if err != nil {
-		return err
-	}
+func tail(l *log.Log, r *log.Reader, end int64, stop <-chan struct{}) error {
 	defer r.Close()
 	var rec record.Record
-	for next := from; next < end; {
+	for next := r.Offset(); next < end; {
 		b, err := r.Next(l.Stable().Load())
 		var passed *log.OffsetError
 		switch {
@@ -44,8 +40,11 @@ func tail(l *log.Log, from, end int64, stop <-chan struct{}) error {
 			if passed.Asked != next || passed.Start <= next {
 				return fmt.Errorf("not passed by: %w", err)
 			}
-			next = l.Start()
-			if err := r.SeekTo(next); err != nil && !errors.Is(err, log.ErrOffsetOutOfRange) {
+			start := l.Start()
+			err := r.SeekTo(start)
+			if err == nil {
+				next = start
+			} else if !errors.Is(err, log.ErrOffsetOutOfRange) { // passed by again
 				return err
 			}
 			continue
@@ -81,7 +80,9 @@ func TestReadersTailWhileSegmentsRoll(t *testing.T) {
 				const end = 600
 				done := make(chan error)
 				for range 4 {
-					go func() { done <- tail(l, 0, end, nil) }()
+					r, err := l.NewReader(0)
+					require.NoError(t, err)
+					go func() { done <- tail(l, r, end, nil) }()
 				}
 				for l.End() < end {
 					fill(t, l, 1, 1)
@@ -101,7 +102,9 @@ func TestReadersWithRetention(t *testing.T) {
 	l := open(t, mem, log.Config{SegmentBytes: 400, RetentionBytes: 1200, Sync: log.SyncNever})
 	stop, done := make(chan struct{}), make(chan error)
 	for range 4 {
-		go func() { done <- tail(l, 0, 1<<40, stop) }()
+		r, err := l.NewReader(0)
+		require.NoError(t, err)
+		go func() { done <- tail(l, r, 1<<40, stop) }()
 	}
 	go func() {
 		for i := 0; ; i++ {
@@ -131,7 +134,7 @@ func TestReadersWithRetention(t *testing.T) {
 			}
 		}
 	}()
-	for l.End() < 800 {
+	for l.End() < 800 || l.Start() == 0 {
 		appendOne(t, l)
 	}
 	close(stop)
