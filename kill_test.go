@@ -20,10 +20,11 @@ import (
 )
 
 var (
-	crashRounds = flag.Int("crash.rounds", 100, "how often the child process is killed")
-	crashSeeds  = flag.Uint64("crash.seeds", 1, "subsets of surviving pages for each moment of a power cut")
-	crashStep   = flag.Int("crash.step", 4, "fail every so many-th operation; 1: each")
-	crashSeed   = flag.Uint64("crash.seed", 0, "seed of the moments at which it is; 0: the clock")
+	crashRounds    = flag.Int("crash.rounds", 100, "how often the child process is killed")
+	crashSeeds     = flag.Uint64("crash.seeds", 1, "subsets of surviving pages for each moment of a power cut")
+	crashStep      = flag.Int("crash.step", 4, "fail every so many-th operation; 1: each")
+	crashHistories = flag.Int("crash.histories", 20, "how many random histories are searched")
+	crashSeed      = flag.Uint64("crash.seed", 0, "seed of the moments at which it is, 0: the clock; and of the first random history")
 )
 
 const killVariable = "OTTLA_TEST_KILL_DIR"
