@@ -53,7 +53,7 @@ func (l *Log) assign(h *record.BatchHeader, layout *record.Layout, recs []record
 	base = l.end.Load()
 	h.BaseOffset = base
 	if err := l.storeLocked(h, layout, recs); err != nil {
-		return 0, l.failUnlessFullLocked(err)
+		return 0, l.failUnlessRetryableLocked(err)
 	}
 	l.end.Store(base + int64(len(recs)))
 	return base, nil

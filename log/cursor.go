@@ -104,12 +104,13 @@ func (c *cursor) fill() error {
 		}
 	}
 	dst := c.room(want)
+	had := len(c.buf)
 	n, err := c.view.ReadAt(dst, c.at.Pos)
-	if err != nil {
+	if err != nil && n <= had {
 		c.buf = nil
 		return err
 	}
-	c.buf = dst[:n]
+	c.buf = dst[:n] // what stands before a bad place is read; who gets there meets the error again
 	return nil
 }
 

@@ -1,8 +1,12 @@
 package log_test
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -235,4 +239,64 @@ func TestReadErrorsAreNoGaps(t *testing.T) {
 	}
 	require.NotZero(t, failed)
 	require.NoError(t, l.Err(), "reading fails no log")
+}
+
+// TestAShortageIsNotAFailure takes descriptors and mappings away at every operation that needs one. What met that can be
+// tried again, by the same process.
+func TestAShortageIsNotAFailure(t *testing.T) {
+	needs := []vfs.Kind{vfs.KindCreate, vfs.KindOpen, vfs.KindOpenRead, vfs.KindMap, vfs.KindSyncDir}
+	script := func(fsys vfs.FS, try func(func() error) error) error {
+		l, err := log.Open(fsys, dir, small)
+		if err != nil {
+			return err
+		}
+		for n := range int64(40) {
+			recs := []record.Record{{Value: value(n), Time: time.UnixMilli(n)}}
+			if err := try(func() error { _, err := l.Append(record.HeaderAt(0, 0), recs); return err }); err != nil {
+				return err
+			}
+			if err := try(func() error { return l.Sync(context.Background(), l.End()) }); err != nil {
+				return err
+			}
+			if n%10 == 9 {
+				if err := try(func() error { return l.DeleteBefore(context.Background(), n-8) }); err != nil {
+					return err
+				}
+			}
+		}
+		return l.Close()
+	}
+	total := vfs.CountOps(newMem(t), func(fs vfs.FS) {
+		require.NoError(t, script(fs, func(do func() error) error { return do() }))
+	})
+	met := 0
+	for n := 1; n <= total; n++ {
+		mem := newMem(t)
+		armed, over := false, false
+		fault := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+			if armed = !over && (armed || op.N == n); !armed || !slices.Contains(needs, op.Kind) {
+				return vfs.Outcome{}
+			}
+			return vfs.Outcome{Err: &fs.PathError{Op: "open", Path: op.Name, Err: syscall.EMFILE}}
+		})
+		err := script(fault, func(do func() error) error {
+			err := do()
+			if errors.Is(err, vfs.ErrShortage) {
+				met++
+				armed, over = false, true
+				err = do()
+			}
+			return err
+		})
+		if errors.Is(err, vfs.ErrShortage) {
+			require.NotErrorIs(t, err, log.ErrFailed)
+			continue // of Open or Close, which have nothing to try again
+		}
+		require.NoError(t, err, "operation %d", n)
+		l := open(t, mem, small)
+		require.EqualValues(t, 40, l.End())
+		require.Equal(t, 9, readAll(t, l, l.Start()))
+		require.NoError(t, l.Close())
+	}
+	require.Positive(t, met)
 }

@@ -93,8 +93,8 @@ func (l *Log) fail(cause error) error {
 
 func (l *Log) failLocked(cause error) error {
 	if l.mu.failed == nil {
-		if errors.Is(cause, ErrNoSpace) {
-			cause = errors.New(cause.Error()) // ErrNoSpace says that nothing was stored and that it may be tried again
+		if retryable(cause) {
+			cause = errors.New(cause.Error()) // those say that nothing was done and that it may be tried again
 		}
 		l.mu.failed = fmt.Errorf("%s: %w: %w", l.dir, ErrFailed, cause)
 		l.cfg.Logger.Error("log failed", "dir", l.dir, "err", cause)
@@ -116,18 +116,21 @@ func (l *Log) takeTurn(ctx context.Context) error {
 
 func (l *Log) giveTurn() { <-l.turn }
 
-// failUnlessFullLocked is failLocked but for a full disk: what met that has stored nothing and can be tried again.
-func (l *Log) failUnlessFullLocked(cause error) error {
-	if cause == nil || errors.Is(cause, ErrNoSpace) {
+// retryable says whether an error is about something that was used up, disk or descriptors: what met it has done nothing.
+func retryable(err error) bool { return errors.Is(err, ErrNoSpace) || errors.Is(err, vfs.ErrShortage) }
+
+// failUnlessRetryableLocked is failLocked but for what may go well the next time.
+func (l *Log) failUnlessRetryableLocked(cause error) error {
+	if cause == nil || retryable(cause) {
 		return cause
 	}
 	return l.failLocked(cause)
 }
 
-func (l *Log) failUnlessFull(cause error) error {
+func (l *Log) failUnlessRetryable(cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.failUnlessFullLocked(cause)
+	return l.failUnlessRetryableLocked(cause)
 }
 
 // Close makes everything durable and gives files and memory back. Readers that are open return ErrClosed after what they
@@ -149,6 +152,8 @@ func (l *Log) Close() error {
 
 	if err == nil {
 		err = l.closeSegments()
+	} else if l.point.ok { // what was synced before the failure is known to have been
+		err = errors.Join(err, l.point.store(l.onDisk.from(l.start.Load())))
 	}
 	for _, s := range *l.segments.Load() {
 		err = errors.Join(err, s.Abandon())

@@ -110,7 +110,7 @@ func (l *Log) DeleteBefore(ctx context.Context, offset int64) error {
 func (l *Log) removeBefore(offset int64) error {
 	l.mu.Lock()
 	if segs := *l.segments.Load(); offset == l.end.Load() && len(segs) > 0 && segs[len(segs)-1].Size() > 0 {
-		if err := l.failUnlessFullLocked(l.rollLocked(0)); err != nil { // all goes: the end is remembered by an empty segment
+		if err := l.failUnlessRetryableLocked(l.rollLocked(0)); err != nil { // all goes: the end is remembered by an empty segment
 			l.mu.Unlock()
 			return err
 		}
@@ -120,7 +120,7 @@ func (l *Log) removeBefore(offset int64) error {
 		return err
 	}
 	if err := l.storePoint(offset); err != nil {
-		return l.failUnlessFull(err)
+		return l.failUnlessRetryable(err)
 	}
 	l.start.Store(offset)
 	return l.dropBelowStart()

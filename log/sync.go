@@ -2,7 +2,6 @@ package log
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"time"
 
@@ -70,6 +69,12 @@ func (l *Log) syncAll() error {
 	}
 	l.mu.Unlock()
 
+	if err := l.syncNames(); err != nil {
+		l.mu.Lock()
+		l.mu.finished = append(finished, l.mu.finished...)
+		l.mu.Unlock()
+		return l.failUnlessRetryable(err) // so far nothing was done
+	}
 	if err := l.syncSegments(finished, active, p); err != nil {
 		return l.fail(err)
 	}
@@ -95,15 +100,12 @@ func (l *Log) syncSegments(finished []*segment.Segment, active *segment.Segment,
 			return err
 		}
 	}
-	if err := l.syncNames(); err != nil {
-		return err
-	}
 	l.onDisk = p
 	if len(finished) == 0 && l.point.ok && time.Since(l.pointT) < pointInterval {
 		return nil
 	}
 	err := l.storePoint(l.start.Load())
-	if errors.Is(err, ErrNoSpace) {
+	if retryable(err) {
 		l.cfg.Logger.Warn("recovery point not stored, a recovery would take longer", "dir", l.dir, "err", err)
 		return nil
 	}
@@ -141,7 +143,7 @@ func (l *Log) Tick(ctx context.Context, now time.Time) error {
 		l.mu.Unlock()
 		return err
 	}
-	if err := l.failUnlessFullLocked(l.rollAgedLocked(now)); err != nil {
+	if err := l.failUnlessRetryableLocked(l.rollAgedLocked(now)); err != nil {
 		l.mu.Unlock()
 		return err
 	}

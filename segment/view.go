@@ -71,9 +71,9 @@ func (s *Segment) releaseSource(src *source) error {
 	return nil
 }
 
-// ReadAt copies published bytes that begin at pos into dst. It returns fewer than len(dst) only where the published
-// bytes end, and then no error. A file that is shorter than what was published is io.ErrUnexpectedEOF, a memory fault a
-// *FaultError.
+// ReadAt copies published bytes that begin at pos into dst. It returns fewer than len(dst) where the published bytes end,
+// and then no error, or with an error, those before the bad place. A file that is shorter than what was published is
+// io.ErrUnexpectedEOF, a memory fault a *FaultError.
 func (v View) ReadAt(dst []byte, pos int64) (n int, err error) {
 	if left := v.seg.end.Load() - pos; int64(len(dst)) > left {
 		dst = dst[:max(left, 0)]
@@ -95,6 +95,21 @@ func (v View) ReadAt(dst []byte, pos int64) (n int, err error) {
 }
 
 func (v View) copyMapped(dst []byte, pos int64) (n int, err error) {
+	if n, err = v.copyGuarded(dst, pos); err == nil {
+		return n, nil
+	}
+	for n = 0; n < len(dst); { // page by page: a copy doesn't go from front to back
+		at := pos + int64(n)
+		page := dst[n:min(len(dst), n+int(vfs.PageSize-at%vfs.PageSize))]
+		if _, err = v.copyGuarded(page, at); err != nil {
+			return n, err
+		}
+		n += len(page)
+	}
+	return n, nil
+}
+
+func (v View) copyGuarded(dst []byte, pos int64) (n int, err error) {
 	mem := v.src.mapping.Bytes()
 	defer guard(debug.SetPanicOnFault(true), mem, v.seg.path, &err)
 	return copy(dst, mem[pos:]), nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -14,49 +15,48 @@ const (
 	errNotDir = syscall.ENOTDIR
 )
 
-// wrap makes err name the operation and the path, once, and makes a full disk match [ErrNoSpace]. io.EOF stays as it is.
+// wrap makes err name the operation and the path, once, and makes it match [ErrNoSpace] or [ErrShortage] where the system's
+// code says so. io.EOF stays as it is.
 func wrap(op, path string, err error) error {
 	switch e := err.(type) {
 	case nil:
 		return nil
 	case *fs.PathError:
-		if isFull(e.Err) {
-			return &fs.PathError{Op: e.Op, Path: e.Path, Err: fullError{e.Err}}
-		}
-		return e
+		return &fs.PathError{Op: e.Op, Path: e.Path, Err: mark(e.Op, e.Err)}
 	case *os.LinkError:
-		if isFull(e.Err) {
-			return &os.LinkError{Op: e.Op, Old: e.Old, New: e.New, Err: fullError{e.Err}}
-		}
-		return e
+		return &os.LinkError{Op: e.Op, Old: e.Old, New: e.New, Err: mark(e.Op, e.Err)}
 	}
 	if err == io.EOF {
 		return err
 	}
-	if isFull(err) {
-		err = fullError{err}
-	}
-	return &fs.PathError{Op: op, Path: path, Err: err}
+	return &fs.PathError{Op: op, Path: path, Err: mark(op, err)}
 }
 
-// isFull tells whether the system said that the disk or the quota is full, in an error not yet marked so.
-func isFull(err error) bool {
-	if errors.Is(err, ErrNoSpace) {
-		return false
+// mark makes a system's code match what it stands for, once.
+func mark(op string, err error) error {
+	switch {
+	case errors.Is(err, ErrNoSpace) || errors.Is(err, ErrShortage):
+		return err
+	case isOneOf(fullCodes, err):
+		return markedError{err, ErrNoSpace}
+	case (op == "open" || op == "create" || op == "map") && isOneOf(shortageCodes, err):
+		return markedError{err, ErrShortage}
 	}
-	for _, code := range fullCodes {
-		if errors.Is(err, code) {
-			return true
-		}
-	}
-	return false
+	return err
 }
 
-// fullError makes the system's own code for a full disk match ErrNoSpace.
-type fullError struct{ error }
+func isOneOf(codes []error, err error) bool {
+	return slices.ContainsFunc(codes, func(code error) bool { return errors.Is(err, code) })
+}
 
-func (e fullError) Is(target error) bool { return target == ErrNoSpace }
-func (e fullError) Unwrap() error        { return e.error }
+// markedError is a system's error that matches another one too.
+type markedError struct {
+	error
+	as error
+}
+
+func (e markedError) Is(target error) bool { return target == e.as }
+func (e markedError) Unwrap() error        { return e.error }
 
 // inRange tells whether [off, off+n) lies within the first size bytes.
 func inRange(off, n, size int64) bool {

@@ -83,7 +83,7 @@ func (m *osMapping) explainFault(off, n int64, fault error) error {
 		return fmt.Errorf("beyond the end of the file: %w", fault)
 	}
 	err = withFd(f, func(fd int) error { return unix.Fallocate(fd, 0, off, n) })
-	if isFull(err) {
+	if isOneOf(fullCodes, err) {
 		return err
 	}
 	return fault

@@ -12,6 +12,9 @@ import (
 
 var fullCodes = []error{unix.ENOSPC, unix.EDQUOT}
 
+// shortageCodes are what opening and mapping may answer when something other than the disk is used up.
+var shortageCodes = []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM}
+
 // retry calls a system call again for as long as a signal interrupts it.
 func retry(call func() error) error {
 	for {

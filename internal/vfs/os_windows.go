@@ -15,6 +15,12 @@ var fullCodes = []error{
 	windows.ERROR_DISK_QUOTA_EXCEEDED,
 }
 
+var shortageCodes = []error{
+	windows.ERROR_TOO_MANY_OPEN_FILES,
+	windows.ERROR_NOT_ENOUGH_MEMORY,
+	windows.ERROR_COMMITMENT_LIMIT,
+}
+
 // The locked byte lies far beyond any content, so that others can read who holds the lock.
 const lockOffsetHigh = 1 << 30
 

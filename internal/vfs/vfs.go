@@ -15,6 +15,10 @@ var (
 
 	// ErrNoSpace is matched by every error that says that the disk or the quota is full.
 	ErrNoSpace = errors.New("no space left on device")
+
+	// ErrShortage is matched by errors of opening and mapping that say that the process or the system has no more
+	// descriptors, mappings or memory to give: nothing was done, and it may be tried again.
+	ErrShortage = errors.New("shortage")
 )
 
 // FS is one file system. Its methods are safe for concurrent use, names are paths as in package os, and every error
