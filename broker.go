@@ -129,7 +129,8 @@ func (b *Broker) Topic(name string) (*Topic, error) { return b.topics.Topic(name
 // Topics returns all topics, by name.
 func (b *Broker) Topics() []*Topic { return b.topics.Topics() }
 
-// DeleteTopic removes a topic with its records and what groups have committed in it.
+// DeleteTopic removes a topic with its records and what groups have committed in it. Files that can't be removed now don't
+// bring it back: that is logged and tried again.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	return b.topics.Delete(ctx, name)
 }

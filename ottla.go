@@ -91,6 +91,8 @@ var (
 	ErrInvalidTopic = topic.ErrInvalidTopic
 	// ErrNotEnoughReplicas says that a topic wants more replicas than there are directories.
 	ErrNotEnoughReplicas = topic.ErrNotEnoughReplicas
+	// ErrOutcomeUnknown says that a change of the catalogue failed and isn't made here, but may be found made after a crash.
+	ErrOutcomeUnknown = topic.ErrOutcomeUnknown
 	// ErrUnknownPartition says that the topic has no partition of that number.
 	ErrUnknownPartition = partition.ErrUnknownPartition
 	// ErrNoLeader says that a partition's data is missing, damaged or not accessible: that partition can't be used.

@@ -74,6 +74,9 @@ func (p *Partition) Await(ctx context.Context, next int64) error {
 	if p.hw.Load() >= next {
 		return nil
 	}
+	if p.leader == nil {
+		return p.sendError(NotStored, p.cause)
+	}
 	if err := p.leader.Sync(ctx, next); err != nil {
 		return p.sendError(Unknown, err)
 	}

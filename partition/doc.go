@@ -15,7 +15,7 @@
 // In the order in which they are taken, over the whole module:
 //
 //  1. group: the coordinator's mutex of one group
-//  2. topic: the mutex of the set of topics
+//  2. topic: the turn of the set of topics; a producer's mutex
 //  3. internal/journal: its writer's turn, then its mutex
 //  4. log: the turn, then its mutex
 //  5. segment: the index's mutex, then the views' mutex

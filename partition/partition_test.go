@@ -209,6 +209,7 @@ func TestAnUnavailablePartitionSaysWhyInEveryMethod(t *testing.T) {
 		require.ErrorIs(t, p.Err(), partition.ErrNoLeader)
 		_, err = p.Append(t.Context(), []record.Record{{}})
 		require.ErrorIs(t, err, partition.ErrNoLeader)
+		require.ErrorIs(t, p.Await(t.Context(), 1), partition.ErrNoLeader)
 		_, err = p.NewReader(partition.Earliest)
 		require.ErrorIs(t, err, partition.ErrNoLeader)
 		_, err = p.OffsetForTime(time.Now())
@@ -263,4 +264,121 @@ func TestViewsAllocateNothing(t *testing.T) {
 		}
 	})
 	require.Less(t, perRun, 20.0, "for a thousand records")
+}
+
+func TestAContextThatHasEndedStopsAReaderThatHasMoreToRead(t *testing.T) {
+	p := open(t, newMem(t), log.Config{})
+	for range 3 { // batches
+		_, err := p.Append(t.Context(), make([]record.Record, 10))
+		require.NoError(t, err)
+	}
+	r, err := p.NewReader(partition.Earliest)
+	require.NoError(t, err)
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read := 0
+	for _, err = range r.Records(ctx) {
+		if err == nil {
+			read++
+		}
+		cancel()
+	}
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, read)
+
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	read = 0
+	for _, err = range r.Views(ctx) {
+		if err == nil {
+			read++
+		}
+		cancel()
+	}
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 9, read, "to the end of the batch")
+	recs, err := r.Read(nil, 100)
+	require.NoError(t, err)
+	require.Len(t, recs, 20, "it stayed where it was")
+}
+
+func TestAClosedReaderHoldsNothing(t *testing.T) {
+	mem := newMem(t)
+	p := open(t, mem, log.Config{})
+	send(t, p, "x", "y")
+	_, before, _ := mem.Handles()
+	r, err := p.NewReader(partition.Earliest)
+	require.NoError(t, err)
+	_, err = r.Next(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	_, err = r.Next(t.Context())
+	require.ErrorIs(t, err, log.ErrClosed)
+	_, err = r.Read(nil, 1)
+	require.ErrorIs(t, err, log.ErrClosed)
+	require.ErrorIs(t, r.SeekTo(partition.Earliest), log.ErrClosed)
+	require.NoError(t, r.Close())
+	_, after, _ := mem.Handles()
+	require.Equal(t, before, after)
+}
+
+// TestEarliestIsThereWhileRetentionRuns opens readers while the start offset moves: it may move between the question where
+// the log starts and the answer's use.
+func TestEarliestIsThereWhileRetentionRuns(t *testing.T) {
+	p := open(t, newMem(t), log.Config{Sync: log.SyncNever})
+	const n = 3000
+	_, err := p.Append(t.Context(), make([]record.Record, n))
+	require.NoError(t, err)
+	moved := make(chan error, 1)
+	go func() {
+		var err error
+		for i := int64(1); i <= n && err == nil; i++ {
+			err = p.DeleteBefore(context.Background(), i)
+		}
+		moved <- err
+	}()
+	for {
+		for _, start := range []partition.Start{partition.Earliest, partition.AtTime(time.Unix(0, 0))} {
+			r, err := p.NewReader(start)
+			require.NoError(t, err)
+			require.NoError(t, r.SeekTo(start))
+			require.NoError(t, r.Close())
+		}
+		select {
+		case err := <-moved:
+			require.NoError(t, err)
+			return
+		default:
+		}
+	}
+}
+
+func TestWaitingForARecordAllocatesNothing(t *testing.T) {
+	p := open(t, newMem(t), log.Config{Sync: log.SyncNever})
+	r, err := p.NewReader(partition.Latest)
+	require.NoError(t, err)
+	defer r.Close()
+	got := make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, err := range r.Views(ctx) {
+			if err != nil {
+				return
+			}
+			got <- err
+		}
+	}()
+	recs := []record.Record{{Value: []byte("x"), Time: time.UnixMilli(1)}}
+	perWait := testing.AllocsPerRun(1000, func() {
+		_, err := p.Append(ctx, recs)
+		if err = errors.Join(err, <-got); err != nil {
+			t.Error(err)
+		}
+	})
+	require.Less(t, perWait, 1.0)
+	cancel()
+	<-done
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/ottlalog/ottla/internal/notify"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/record"
 )
@@ -22,23 +23,45 @@ type Reader struct {
 	after int64           // offset behind the current batch
 	bad   error           // the current batch can't be decoded; until Skip or SeekTo
 	next  int64
+	wait  notify.Waiter
+
+	closed bool
 }
 
 // NewReader returns a reader that begins at start. An offset outside of StartOffset to HighWatermark is a
 // *log.OffsetError. The reader is to be closed.
 func (p *Partition) NewReader(start Start) (*Reader, error) {
-	offset, err := p.Resolve(start)
+	r := &Reader{p: p}
+	err := r.place(start, func(offset int64) (err error) {
+		r.log, err = p.leader.NewReader(offset)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if hw := p.hw.Load(); offset > hw {
-		return nil, p.wrap(&log.OffsetError{Asked: offset, Start: p.leader.Start(), End: hw})
+	return r, nil
+}
+
+// place finds the offset that a start means and puts the reader there.
+func (r *Reader) place(start Start, put func(offset int64) error) error {
+	for {
+		offset, err := r.p.Resolve(start)
+		if err != nil {
+			return err
+		}
+		if hw := r.p.hw.Load(); offset > hw {
+			return r.p.wrap(&log.OffsetError{Asked: offset, Start: r.p.leader.Start(), End: hw})
+		}
+		err = put(offset)
+		if err == nil {
+			r.next, r.open, r.bad = offset, false, nil
+			return nil
+		}
+		if start.kind == startOffset || offset >= r.p.leader.Start() {
+			return r.p.wrap(err)
+		}
+		// Retention has passed by since the start was resolved: it means another offset now.
 	}
-	r, err := p.leader.NewReader(offset)
-	if err != nil {
-		return nil, p.wrap(err)
-	}
-	return &Reader{p: p, log: r, next: offset}, nil
 }
 
 // Offset returns the offset of the next record.
@@ -49,18 +72,10 @@ func (r *Reader) Partition() *Partition { return r.p }
 
 // SeekTo moves the reader, under the same rules as NewReader.
 func (r *Reader) SeekTo(start Start) error {
-	offset, err := r.p.Resolve(start)
-	if err != nil {
-		return err
+	if r.closed {
+		return log.ErrClosed
 	}
-	if hw := r.p.hw.Load(); offset > hw {
-		return r.p.wrap(&log.OffsetError{Asked: offset, Start: r.p.leader.Start(), End: hw})
-	}
-	if err := r.log.SeekTo(offset); err != nil {
-		return r.p.wrap(err)
-	}
-	r.next, r.open, r.bad = offset, false, nil
-	return nil
+	return r.place(start, r.log.SeekTo)
 }
 
 // Skip steps over the damage that was reported: the next record is the first behind it that can be read.
@@ -76,15 +91,19 @@ func (r *Reader) Skip() error {
 	return nil
 }
 
-// Close gives the reader's hold on the partition's files back. Closing twice is harmless.
+// Close gives the reader's hold on the partition's files back; every later call that reads returns log.ErrClosed. Closing
+// twice is harmless.
 func (r *Reader) Close() error {
-	r.open = false
+	r.open, r.closed = false, true
 	return r.log.Close()
 }
 
-// Next waits for the next record. The record is the caller's own.
+// Next waits for the next record. The record is the caller's own. When ctx has ended, its error comes first.
 func (r *Reader) Next(ctx context.Context) (record.Record, error) {
 	var rec record.Record
+	if err := ctx.Err(); err != nil {
+		return rec, err
+	}
 	err := r.await(ctx, &rec, true)
 	return rec, err
 }
@@ -103,7 +122,7 @@ func (r *Reader) Records(ctx context.Context) iter.Seq2[record.Record, error] {
 }
 
 // Views is Records for hot loops: it allocates nothing for a record without headers. The record is the reader's, and so
-// are its slices: all are overwritten by the next step.
+// are its slices: all are overwritten by the next step. That ctx has ended is noticed between batches.
 func (r *Reader) Views(ctx context.Context) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var rec record.Record
@@ -124,7 +143,7 @@ func (r *Reader) Views(ctx context.Context) iter.Seq2[*record.Record, error] {
 func (r *Reader) Read(dst []record.Record, max int) ([]record.Record, error) {
 	for range max {
 		var rec record.Record
-		err := r.step(&rec, true)
+		err := r.step(context.Background(), &rec, true)
 		if err == io.EOF {
 			break
 		}
@@ -139,18 +158,18 @@ func (r *Reader) Read(dst []record.Record, max int) ([]record.Record, error) {
 // await is step that waits for a record.
 func (r *Reader) await(ctx context.Context, rec *record.Record, owned bool) error {
 	for {
-		err := r.step(rec, owned)
+		err := r.step(ctx, rec, owned)
 		if err != io.EOF {
 			return err
 		}
-		if err := r.p.hw.Wait(ctx, r.next); err != nil {
+		if err := r.wait.Wait(ctx, &r.p.hw, r.next); err != nil {
 			return err
 		}
 	}
 }
 
 // step reads the next record, io.EOF when there is none yet.
-func (r *Reader) step(rec *record.Record, owned bool) error {
+func (r *Reader) step(ctx context.Context, rec *record.Record, owned bool) error {
 	for {
 		if r.bad != nil {
 			return r.bad
@@ -173,14 +192,20 @@ func (r *Reader) step(rec *record.Record, owned bool) error {
 				return r.bad
 			}
 		}
-		if err := r.load(owned); err != nil {
+		if err := r.load(ctx, owned); err != nil {
 			return err
 		}
 	}
 }
 
-// load gets the next batch.
-func (r *Reader) load(owned bool) error {
+// load gets the next batch, unless ctx has ended.
+func (r *Reader) load(ctx context.Context, owned bool) error {
+	if r.closed {
+		return log.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	batch, err := r.log.Next(r.p.hw.Load())
 	if err == io.EOF {
 		if end := r.p.hw.Err(); end != nil {

@@ -19,11 +19,13 @@ type async struct {
 		queue   []sending
 		bytes   int           // taken by queue and by what is in flight
 		running bool          // the goroutine is there
-		changed chan struct{} // closed and replaced whenever bytes fall or the goroutine ends
-		added   int64         // records ever queued,
-		done    int64         // and called back
+		changed chan struct{} // closed and replaced when bytes have fallen, if that is awaited
+		awaited bool
+		added   int64 // records ever queued,
+		done    int64 // and called back
 	}
 	sender sync.WaitGroup
+	flight []sending // taken off the queue and not yet called back; the sender's own
 }
 
 // sending is one record on its way.
@@ -33,7 +35,11 @@ type sending struct {
 	rec   record.Record // a copy
 	bytes int
 	call  func(Result, error)
+	res   Result // of its storing; res.Err is the error
 }
+
+// overhead is about what a record takes beside its content, and headerOverhead a header.
+const overhead, headerOverhead = 256, 40
 
 func newAsync(p *Producer) *async {
 	a := &async{producer: p}
@@ -43,8 +49,10 @@ func newAsync(p *Producer) *async {
 
 // SendAsync takes a record to be stored and returns; done is called with the outcome, exactly once for each record for
 // which SendAsync returned nil: in order for each partition, by one goroutine at a time, which therefore should not be held
-// up, nor call Flush or Close of this producer. The record is copied. SendAsync waits while MaxBufferedBytes are on their
-// way. done may be nil.
+// up, nor call Flush or Close of this producer. It may call Send; SendAsync waits while MaxBufferedBytes are on their way,
+// and called from done it could wait for ever, unless its context ends. The record is copied. done may be nil.
+//
+// A later Send or SendBatch may overtake the record: Flush in between where order matters.
 func (p *Producer) SendAsync(ctx context.Context, topic string, rec record.Record, done func(Result, error)) error {
 	rt, err := p.route(topic)
 	if err != nil {
@@ -60,7 +68,8 @@ func (p *Producer) SendAsync(ctx context.Context, topic string, rec record.Recor
 	if done == nil {
 		done = func(Result, error) {}
 	}
-	s := sending{topic: topic, part: part, rec: rec.Clone(), bytes: len(rec.Key) + len(rec.Value) + 256, call: done}
+	bytes := log.ContentBytes(&rec) + overhead + len(rec.Headers)*headerOverhead
+	s := sending{topic: topic, part: part, rec: rec.Clone(), bytes: bytes, call: done}
 	return p.async.add(ctx, s)
 }
 
@@ -91,6 +100,7 @@ func (a *async) add(ctx context.Context, s sending) error {
 // waitLocked waits for the next change, without the lock.
 func (a *async) waitLocked(ctx context.Context) error {
 	changed := a.mu.changed
+	a.mu.awaited = true
 	a.mu.Unlock()
 	defer a.mu.Lock()
 	select {
@@ -102,63 +112,82 @@ func (a *async) waitLocked(ctx context.Context) error {
 }
 
 func (a *async) changedLocked() {
-	close(a.mu.changed)
-	a.mu.changed = make(chan struct{})
+	if a.mu.awaited {
+		close(a.mu.changed)
+		a.mu.changed = make(chan struct{})
+		a.mu.awaited = false
+	}
 }
 
-// run sends until nothing is queued.
+// run stores and calls back until nothing is queued. If a callback ends its goroutine, as FailNow of testing does with
+// runtime.Goexit, another one goes on.
 func (a *async) run() {
-	for {
-		a.mu.Lock()
-		batch := a.takeLocked()
-		if len(batch) == 0 {
-			a.mu.running = false
-			a.changedLocked()
-			a.mu.Unlock()
-			return
+	finished := false
+	defer func() {
+		if !finished {
+			a.sender.Go(a.run)
 		}
-		a.mu.Unlock()
-		a.send(batch)
+	}()
+	a.callBack()
+	for a.take() {
+		a.store()
+		a.callBack()
 	}
+	finished = true
 }
 
 // asyncBatch is about how many bytes of records are stored together.
 const asyncBatch = 1 << 20
 
-// takeLocked takes the next records off the queue.
-func (a *async) takeLocked() []sending {
+// take takes the next records off the queue. When there are none, the goroutine is to end.
+func (a *async) take() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	n, bytes := 0, 0
 	for n < len(a.mu.queue) && bytes < asyncBatch {
 		bytes += a.mu.queue[n].bytes
 		n++
 	}
-	batch := a.mu.queue[:n:n]
-	a.mu.queue = a.mu.queue[n:]
-	return batch
+	a.flight, a.mu.queue = a.mu.queue[:n:n], a.mu.queue[n:]
+	if len(a.mu.queue) == 0 {
+		a.mu.queue = nil // its memory goes with the flight
+	}
+	a.mu.running = n > 0
+	return n > 0
 }
 
-// send stores a part of the queue, each partition's records as one batch, and calls back in the order of the queue.
-func (a *async) send(batch []sending) {
+// store stores what is in flight, each partition's records as one batch.
+func (a *async) store() {
 	s := shares.Get().(*split)
 	defer s.release()
-	for i := range batch {
-		s.add(batch[i].part, &batch[i].rec)
+	for i := range a.flight {
+		s.add(a.flight[i].part, &a.flight[i].rec)
 	}
 	ctx := context.Background()
 	s.store(ctx)
 	s.await(ctx)
-	for i := range batch {
-		sh := s.shares[s.shareOf[i]]
-		if sh.err != nil {
-			a.finish(&batch[i], Result{Err: sh.err}, sh.err)
-			continue
+	for i := range a.flight {
+		f := &a.flight[i]
+		if sh := s.shares[s.shareOf[i]]; sh.err != nil {
+			f.res = Result{Err: sh.err}
+		} else {
+			f.res = resultAt(sh.part, sh.at, s.index[i], &f.rec)
 		}
-		a.finish(&batch[i], resultAt(sh.part, sh.at, s.index[i], &batch[i].rec), nil)
+	}
+}
+
+// callBack calls back for all that is in flight, in the order of the queue.
+func (a *async) callBack() {
+	for len(a.flight) > 0 {
+		s := a.flight[0]
+		a.flight[0] = sending{} // the memory of the queue may live on in what is still queued
+		a.flight = a.flight[1:]
+		a.finish(&s)
 	}
 }
 
 // finish calls back. A panic in the callback is the caller's fault, logged, and doesn't cost the other records.
-func (a *async) finish(s *sending, res Result, err error) {
+func (a *async) finish(s *sending) {
 	defer func() {
 		if r := recover(); r != nil {
 			a.producer.set.opts.Logger.Error("callback of SendAsync panicked", "topic", s.topic, "panic", fmt.Sprint(r))
@@ -169,7 +198,7 @@ func (a *async) finish(s *sending, res Result, err error) {
 		a.changedLocked()
 		a.mu.Unlock()
 	}()
-	s.call(res, err)
+	s.call(s.res, s.res.Err)
 }
 
 // flush waits until as many records have been called back as were queued before it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ottlalog/ottla/internal/journal"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/segment"
 )
@@ -21,6 +22,9 @@ var (
 	ErrInvalidTopic = errors.New("invalid topic")
 	// ErrNotEnoughReplicas says that a topic asks for more replicas than there are directories.
 	ErrNotEnoughReplicas = errors.New("not enough replicas")
+	// ErrOutcomeUnknown says that the catalogue's journal failed, and that a change that isn't made here may be found made by
+	// an Open after a crash. It can be tried again. It lasts until the journal is healed, which is tried all the time.
+	ErrOutcomeUnknown = journal.ErrOutcomeUnknown
 )
 
 // MaxPartitions is the most partitions of one topic.

@@ -3,6 +3,8 @@ package topic
 import (
 	"context"
 	"time"
+
+	"github.com/ottlalog/ottla/partition"
 )
 
 // tickInterval is how often partitions do what is due besides syncs.
@@ -32,21 +34,37 @@ func (s *Set) maintain(ctx context.Context) {
 	}
 }
 
-// tick visits every partition if full is set, otherwise those that have something to sync.
+// tick visits every partition if full is set, otherwise those that have something to sync: some at a time, as one slow sync
+// after another would take longer than the interval.
 func (s *Set) tick(ctx context.Context, now time.Time, full bool) {
+	var due []*partition.Partition
 	for _, t := range *s.topics.Load() {
 		for _, p := range *t.partitions.Load() {
-			if ctx.Err() != nil {
-				return
-			}
 			if full || p.Dirty() {
-				_ = p.Tick(ctx, now)
+				due = append(due, p)
 			}
 		}
 	}
-	if s.opts.Sync.Interval() > 0 {
-		if err := s.journal.Sync(); err != nil {
-			s.opts.Logger.Error("journal not synced", "err", err)
+	eachOf(len(due), func(i int) {
+		if ctx.Err() == nil {
+			_ = due[i].Tick(ctx, now)
 		}
+	})
+	s.syncJournal(full)
+}
+
+// syncJournal makes commits of groups durable that didn't wait for it. It also heals a journal that has failed, which drops
+// the change whose outcome was unknown: what is here and what the next Open finds agree again.
+func (s *Set) syncJournal(full bool) {
+	doubt := full && s.doubt.Swap(false)
+	if !doubt && s.opts.Sync.Interval() == 0 {
+		return
+	}
+	err := s.journal.Sync()
+	if err != nil && doubt {
+		s.doubt.Store(true)
+	}
+	if err != nil && full {
+		s.opts.Logger.Error("journal not synced", "err", err)
 	}
 }

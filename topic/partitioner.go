@@ -13,8 +13,9 @@ import (
 
 // Partitioner chooses partitions for a producer.
 type Partitioner interface {
-	// ForTopic returns the function that places the records of one topic. A producer asks once for each topic and keeps
-	// the function, which may be called by several goroutines at once.
+	// ForTopic returns the function that places the records of one topic. A producer asks when it first sends to the topic
+	// and keeps the function, which may be called by several goroutines at once. Goroutines that are first at the same time
+	// may all ask; one answer is kept.
 	ForTopic(topic string) Place
 }
 

@@ -23,7 +23,7 @@ type ProducerConfig struct {
 }
 
 // Producer writes records to topics. All methods are safe for concurrent use; records that one goroutine sends keep their
-// order in each partition.
+// order in each partition, if it sends all with SendAsync or none.
 type Producer struct {
 	set    *Set
 	config ProducerConfig
@@ -104,18 +104,19 @@ func (p *Producer) route(topic string) (*route, error) {
 	if rt, ok := (*p.routes.Load())[topic]; ok && !rt.topic.deleted.Load() {
 		return rt, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	t, err := p.set.Topic(topic)
 	if err != nil {
 		return nil, err
 	}
+	place := p.config.Partitioner.ForTopic(topic) // the user's code: without the lock
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	routes := maps.Clone(*p.routes.Load())
-	rt := routes[topic]
-	if rt != nil && rt.topic == t {
+	if rt := routes[topic]; rt != nil && rt.topic == t {
 		return rt, nil
 	}
-	rt = &route{topic: t, place: p.config.Partitioner.ForTopic(topic)}
+	maps.DeleteFunc(routes, func(_ string, rt *route) bool { return rt.topic.deleted.Load() })
+	rt := &route{topic: t, place: place}
 	routes[topic] = rt
 	p.routes.Store(&routes)
 	return rt, nil

@@ -33,9 +33,10 @@ type Set struct {
 	changes notify.Offset                     // how often topics changed
 	turn    chan struct{}                     // held while topics are created, grown, deleted or closed
 	closed  atomic.Bool
+	doubt   atomic.Bool // the journal may hold a change that isn't made here
 
-	stop context.CancelFunc // ends maintain,
-	done sync.WaitGroup     // which is waited for
+	stop context.CancelFunc // ends maintain and keepPurging,
+	done sync.WaitGroup     // which are waited for
 }
 
 // Open opens every topic that the journal knows, under dir. A partition that can't be served doesn't fail it: see
@@ -46,14 +47,9 @@ func Open(fsys vfs.FS, dir string, j *journal.Journal, opts Options) (*Set, erro
 	}
 	s := &Set{fs: fsys, dir: dir, journal: j, opts: opts, turn: make(chan struct{}, 1)}
 	s.topics.Store(&map[string]*Topic{})
-	known, deleted := s.catalogue()
-	for _, t := range deleted {
-		if err := s.purge(t.ID, t.Name, t.Partitions); err != nil {
-			return nil, err
-		}
-	}
+	s.purgeAll(context.Background())
 	topics := map[string]*Topic{}
-	for _, k := range known {
+	for _, k := range s.known() {
 		t, err := s.openTopic(k)
 		if err != nil {
 			s.closeAll(topics)
@@ -65,20 +61,18 @@ func Open(fsys vfs.FS, dir string, j *journal.Journal, opts Options) (*Set, erro
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.done.Go(func() { s.maintain(ctx) })
+	s.done.Go(func() { s.keepPurging(ctx) })
 	return s, nil
 }
 
-// catalogue copies what the journal says.
-func (s *Set) catalogue() (known, deleted []journal.Topic) {
+// known copies what the journal says of topics.
+func (s *Set) known() (topics []journal.Topic) {
 	s.journal.View(func(st *journal.State) {
 		for _, t := range st.Topics {
-			known = append(known, *t)
-		}
-		for _, t := range st.Deleted {
-			deleted = append(deleted, *t)
+			topics = append(topics, *t)
 		}
 	})
-	return known, deleted
+	return topics
 }
 
 // openTopic opens a topic's partitions, several at a time.
@@ -108,11 +102,7 @@ func (s *Set) openPartitions(t *Topic, from, to int) ([]*partition.Partition, er
 		})
 	})
 	if err := errors.Join(errs...); err != nil {
-		for _, p := range ps {
-			if p != nil {
-				_ = p.Close()
-			}
-		}
+		closeNew(ps)
 		return nil, err
 	}
 	for _, p := range ps {
@@ -121,6 +111,34 @@ func (s *Set) openPartitions(t *Topic, from, to int) ([]*partition.Partition, er
 		}
 	}
 	return ps, nil
+}
+
+// makePartitions makes and opens new partitions. It comes before the journal is told of them, so that nothing is left that
+// can fail once the journal has them; if it isn't told, what was made is empty folders.
+func (s *Set) makePartitions(t *Topic, from, to int) ([]*partition.Partition, error) {
+	if err := s.makeFolders(t.name, from, to); err != nil {
+		return nil, err
+	}
+	ps, err := s.openPartitions(t, from, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range ps {
+		if err := p.Err(); err != nil {
+			closeNew(ps)
+			return nil, err
+		}
+	}
+	return ps, nil
+}
+
+// closeNew closes partitions in which nothing was stored.
+func closeNew(ps []*partition.Partition) {
+	for _, p := range ps {
+		if p != nil {
+			_ = p.Close()
+		}
+	}
 }
 
 // eachOf calls do for 0 to n-1, some at a time: work that waits for the disk.
@@ -195,7 +213,9 @@ func (s *Set) publish(change func(map[string]*Topic)) {
 	s.changes.Advance(s.changes.Load() + 1)
 }
 
-// Create makes a topic. It is durable when Create returns, and after a crash it exists as a whole or not at all.
+// Create makes a topic. It is durable when Create returns, and after a crash it exists as a whole or not at all. After an
+// error there is no such topic, and Create can be tried again; only where the error matches ErrOutcomeUnknown may a
+// crash bring it to life, empty.
 func (s *Set) Create(ctx context.Context, name string, cfg Config) (*Topic, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -211,21 +231,26 @@ func (s *Set) Create(ctx context.Context, name string, cfg Config) (*Topic, erro
 	if _, ok := (*s.topics.Load())[name]; ok {
 		return nil, fmt.Errorf("%w: %q", ErrTopicExists, name)
 	}
+	if err := s.vacate(name); err != nil {
+		return nil, fmt.Errorf("topic %q: %w", name, err)
+	}
 	settings, err := json.Marshal(cfg)
 	if err != nil {
 		return nil, err
 	}
-	created := journal.TopicCreated{ID: newID(), Name: name, Partitions: cfg.Partitions, Config: settings, Time: time.Now().UTC()}
-	if err := s.makeFolders(name, 0, cfg.Partitions); err != nil {
-		return nil, err
-	}
-	if err := s.journal.Append(journal.Event{TopicCreated: &created}); err != nil {
-		return nil, journalError(name, err)
-	}
-	t, err := s.openTopic(journal.Topic{ID: created.ID, Name: name, Partitions: cfg.Partitions, Config: settings})
+	partitions := cfg.Partitions
+	cfg.Partitions = 0
+	t := &Topic{name: name, id: newID(), config: cfg}
+	ps, err := s.makePartitions(t, 0, partitions)
 	if err != nil {
 		return nil, err
 	}
+	created := journal.TopicCreated{ID: t.id, Name: name, Partitions: partitions, Config: settings, Time: time.Now().UTC()}
+	if err := s.journal.Append(journal.Event{TopicCreated: &created}); err != nil {
+		closeNew(ps)
+		return nil, s.journalError(name, err)
+	}
+	t.partitions.Store(&ps)
 	s.publish(func(topics map[string]*Topic) { topics[name] = t })
 	return t, nil
 }
@@ -256,7 +281,7 @@ func (s *Set) makeFolders(name string, from, to int) error {
 }
 
 // AddPartitions raises the number of a topic's partitions to total. The new ones are empty; a key may move to another
-// partition.
+// partition. After an error the topic is as it was, with the same exception as for Create.
 func (s *Set) AddPartitions(ctx context.Context, name string, total int) (*Topic, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
@@ -270,15 +295,13 @@ func (s *Set) AddPartitions(ctx context.Context, name string, total int) (*Topic
 	if total <= have || total > MaxPartitions {
 		return nil, fmt.Errorf("%w: topic %q has %d partitions: the new total can't be %d", ErrInvalidTopic, name, have, total)
 	}
-	if err := s.makeFolders(name, have, total); err != nil {
+	added, err := s.makePartitions(t, have, total)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.journal.Append(journal.Event{PartitionsAdded: &journal.PartitionsAdded{ID: t.id, Partitions: total}}); err != nil {
-		return nil, journalError(name, err)
-	}
-	added, err := s.openPartitions(t, have, total)
-	if err != nil {
-		return nil, err
+		closeNew(added)
+		return nil, s.journalError(name, err)
 	}
 	all := append(slices.Clone(*t.partitions.Load()), added...)
 	t.partitions.Store(&all)
@@ -287,7 +310,11 @@ func (s *Set) AddPartitions(ctx context.Context, name string, total int) (*Topic
 }
 
 // Delete removes a topic, its records and what groups have committed in it. Whoever reads or writes it gets
-// ErrUnknownTopic. After a crash it is gone as a whole or there as a whole.
+// ErrUnknownTopic. After a crash it is gone as a whole or there as a whole. After an error it goes on; only where the error
+// matches ErrOutcomeUnknown may a crash complete the deletion.
+//
+// Files that can't be removed now don't bring the topic back: that is logged and tried again from time to time, and at the
+// next Open.
 func (s *Set) Delete(ctx context.Context, name string) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -298,7 +325,7 @@ func (s *Set) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	if err := s.journal.Append(journal.Event{TopicDeleted: &journal.TopicDeleted{ID: t.id}}); err != nil {
-		return journalError(name, err)
+		return s.journalError(name, err)
 	}
 	t.deleted.Store(true)
 	s.publish(func(topics map[string]*Topic) { delete(topics, name) })
@@ -309,25 +336,17 @@ func (s *Set) Delete(ctx context.Context, name string) error {
 			s.opts.Logger.Warn("closing a deleted partition", "err", err)
 		}
 	})
-	return s.purge(t.id, t.name, len(ps))
+	if err := s.purge(journal.Topic{ID: t.id, Name: t.name, Partitions: len(ps)}); err != nil {
+		s.notPurged(name, err)
+	}
+	return nil
 }
 
-// purge removes the folders of a deleted topic and then the memory of it. Until then its name stays taken.
-func (s *Set) purge(id, name string, partitions int) error {
-	for i := range partitions {
-		if err := s.fs.RemoveAll(s.folder(name, i)); err != nil {
-			return err
-		}
-	}
-	if err := s.fs.SyncDir(s.dir); err != nil {
-		return err
-	}
-	return s.journal.Append(journal.Event{TopicPurged: &journal.TopicPurged{ID: id}})
-}
-
-func journalError(name string, err error) error {
-	if errors.Is(err, journal.ErrTopicExists) {
-		err = ErrTopicExists
+// journalError is the error of a change that the journal didn't take. What it may hold nevertheless it drops when it heals:
+// see tick.
+func (s *Set) journalError(name string, err error) error {
+	if errors.Is(err, journal.ErrOutcomeUnknown) {
+		s.doubt.Store(true)
 	}
 	return fmt.Errorf("topic %q: %w", name, err)
 }

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func Claim(fsys vfs.FS, path string) (*Directory, error) {
 	if info, err := fsys.Stat(path); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%s: is a file, not a folder", path)
 	}
-	if err := fsys.MkdirAll(path); err != nil {
+	if err := makeFolder(fsys, path); err != nil {
 		return nil, err
 	}
 	lock, err := fsys.Lock(filepath.Join(path, lockFile))
@@ -78,15 +79,33 @@ func Claim(fsys vfs.FS, path string) (*Directory, error) {
 	return d, nil
 }
 
+// makeFolder makes a folder and its missing parents, durably.
+func makeFolder(fsys vfs.FS, path string) error {
+	var missing []string // the deepest first
+	for p := path; ; p = filepath.Dir(p) {
+		if _, err := fsys.Stat(p); !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
+			break
+		}
+		missing = append(missing, p)
+	}
+	if err := fsys.MkdirAll(path); err != nil {
+		return err
+	}
+	for _, p := range slices.Backward(missing) {
+		if err := fsys.SyncDir(filepath.Dir(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (d *Directory) identify() error {
 	host, _ := os.Hostname()
 	who, err := json.Marshal(lockHolder{PID: os.Getpid(), Host: host, Since: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
-	if err := d.lock.SetHolder(append(who, '\n')); err != nil {
-		return err
-	}
+	_ = d.lock.SetHolder(append(who, '\n')) // only for people to read: a full disk must not keep the records from readers
 	d.meta, err = ReadMeta(d.fs, d.path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -127,6 +146,10 @@ func (d *Directory) Meta() Meta { return d.meta }
 
 // Create writes meta, durably, of a new broker: the last step of making a directory.
 func (d *Directory) Create() error {
+	// Whoever may not read the parent hasn't made the folder in it either.
+	if err := d.fs.SyncDir(filepath.Dir(d.path)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
 	d.meta = Meta{Format: Format, Broker: newID(), Directory: newID()}
 	body, err := json.Marshal(d.meta)
 	if err != nil {
@@ -155,7 +178,7 @@ func (d *Directory) Create() error {
 		return err
 	}
 	d.new = false
-	return d.fs.SyncDir(filepath.Dir(d.path))
+	return nil
 }
 
 // Release gives the lock up. The lock file stays: only the lock counts.
@@ -171,7 +194,7 @@ func ReadMeta(fsys vfs.FS, path string) (Meta, error) {
 	defer f.Close()
 	b := make([]byte, 4096)
 	n, err := f.ReadAt(b, 0)
-	if n == 0 && err != nil && !errors.Is(err, io.EOF) {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return Meta{}, err
 	}
 	body, sum, _ := strings.Cut(string(b[:n]), "\n")

@@ -27,6 +27,14 @@ type Watch struct {
 	offset *Offset
 	above  int64
 	wake   chan<- struct{}
+	at     int // its place in the offset's watches, −1: not there
+}
+
+// Waiter is what one goroutine waits with again and again, for one offset at a time, without allocating. The zero value is
+// ready.
+type Waiter struct {
+	watch Watch
+	wake  chan struct{}
 }
 
 // Load returns the value.
@@ -71,15 +79,24 @@ func (o *Offset) Err() error {
 
 // Wait returns nil once the value is above v, or else the error of Close or of the context.
 func (o *Offset) Wait(ctx context.Context, v int64) error {
+	var w Waiter
+	return w.Wait(ctx, o, v)
+}
+
+// Wait is [Offset.Wait] of o.
+func (w *Waiter) Wait(ctx context.Context, o *Offset, v int64) error {
 	if o.value.Load() > v {
 		return nil
 	}
-	wake := make(chan struct{}, 1)
-	w := o.Watch(v, wake)
-	defer w.Stop()
+	if w.wake == nil {
+		w.wake = make(chan struct{}, 1)
+	}
+	w.watch = Watch{offset: o, above: v, wake: w.wake}
+	o.add(&w.watch)
+	defer w.watch.Stop()
 	for {
 		select {
-		case <-wake:
+		case <-w.wake: // or a token that an earlier wait has left
 			if o.value.Load() > v {
 				return nil
 			}
@@ -97,27 +114,28 @@ func (o *Offset) Wait(ctx context.Context, v int64) error {
 // token means "look again". The caller stops the watch when it is no longer needed.
 func (o *Offset) Watch(v int64, wake chan<- struct{}) *Watch {
 	w := &Watch{offset: o, above: v, wake: wake}
+	o.add(w)
+	return w
+}
+
+func (o *Offset) add(w *Watch) {
 	o.mu.Lock()
+	w.at = len(o.mu.watches)
 	o.mu.watches = append(o.mu.watches, w)
 	o.waiting.Store(int32(len(o.mu.watches)))
 	closed := o.mu.closed != nil
 	o.mu.Unlock()
-	if closed || o.value.Load() > v {
+	if closed || o.value.Load() > w.above {
 		o.wakeUp()
 	}
-	return w
 }
 
 // Stop ends the watch. It may be called more than once. A token sent before stays in the channel.
 func (w *Watch) Stop() {
-	o := w.offset
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i, other := range o.mu.watches {
-		if other == w {
-			o.removeLocked(i)
-			return
-		}
+	w.offset.mu.Lock()
+	defer w.offset.mu.Unlock()
+	if w.at >= 0 {
+		w.offset.removeLocked(w.at)
 	}
 }
 
@@ -138,9 +156,14 @@ func (o *Offset) wakeUp() {
 	}
 }
 
+// removeLocked puts the last watch into the place of the one that goes.
 func (o *Offset) removeLocked(i int) {
 	last := len(o.mu.watches) - 1
-	o.mu.watches[i] = o.mu.watches[last]
+	o.mu.watches[i].at = -1
+	if i < last {
+		o.mu.watches[i] = o.mu.watches[last]
+		o.mu.watches[i].at = i
+	}
 	o.mu.watches[last] = nil
 	o.mu.watches = o.mu.watches[:last]
 	o.waiting.Store(int32(last))

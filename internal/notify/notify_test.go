@@ -87,3 +87,52 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestAWaiterWaitsAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a, b notify.Offset
+		var w notify.Waiter
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Wait(ctx, &a, 0) }()
+		synctest.Wait()
+		cancel()
+		a.Advance(1) // may leave a token that nobody took
+		<-done
+
+		go func() { done <- w.Wait(t.Context(), &b, 0) }()
+		a.Advance(2)
+		synctest.Wait()
+		require.Empty(t, done, "nothing is left of the wait before")
+		b.Advance(1)
+		require.NoError(t, <-done)
+
+		gone := errors.New("gone")
+		go func() { done <- w.Wait(t.Context(), &a, 2) }()
+		synctest.Wait()
+		a.Close(gone)
+		require.ErrorIs(t, <-done, gone)
+	})
+}
+
+func TestStoppedWatchesAreNotWoken(t *testing.T) {
+	var o notify.Offset
+	var watches []*notify.Watch
+	var wakes []chan struct{}
+	for i := range 5 {
+		wakes = append(wakes, make(chan struct{}, 1))
+		watches = append(watches, o.Watch(int64(i), wakes[i]))
+	}
+	watches[1].Stop()
+	watches[4].Stop()
+	watches[1].Stop()
+	o.Advance(3) // above 0, 1 and 2
+	for i, woken := range []int{1, 0, 1, 0, 0} {
+		require.Len(t, wakes[i], woken, "watch %d", i)
+	}
+	watches[0].Stop()
+	o.Advance(9)
+	for i, woken := range []int{1, 0, 1, 1, 0} {
+		require.Len(t, wakes[i], woken, "watch %d", i)
+	}
+}
