@@ -65,7 +65,9 @@ func (b *Broker) open(dir string, opts Options) (err error) {
 
 // openJournal opens the journal, or finishes the making of a new directory: first the journal, last the file meta.
 func openJournal(d *directory.Directory, dir string, opts Options) (*journal.Journal, journal.Report, error) {
-	jopts := journal.Options{Logger: opts.Logger}
+	jopts := journal.Options{Logger: opts.Logger, Check: func(st *journal.State) error {
+		return topic.CheckFolders(opts.fs, dir, st)
+	}}
 	j, report, err := journal.Open(opts.fs, dir, jopts)
 	switch {
 	case !d.New():

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -154,10 +153,6 @@ func eachOf(n int, do func(i int)) {
 		})
 	}
 	wg.Wait()
-}
-
-func (s *Set) folder(name string, number int) string {
-	return filepath.Join(s.dir, fmt.Sprintf("%s-%d", name, number))
 }
 
 // Topic returns the topic of a name, ErrUnknownTopic when there is none.

@@ -198,7 +198,7 @@ func ReadMeta(fsys vfs.FS, path string) (Meta, error) {
 		return Meta{}, err
 	}
 	body, sum, _ := strings.Cut(string(b[:n]), "\n")
-	if strings.TrimSpace(sum) != fmt.Sprintf("%016x", xxhash.Sum64String(body)) {
+	if sum != fmt.Sprintf("%016x\n", xxhash.Sum64String(body)) {
 		return Meta{}, fmt.Errorf("%s: %w: checksum mismatch", name, ErrFormat)
 	}
 	var m Meta

@@ -18,6 +18,9 @@ type Options struct {
 	// SnapshotBytes is the size of the file beyond which a new generation replaces it, unless the state alone takes more
 	// than a quarter of that. Default: 4 MiB.
 	SnapshotBytes int64
+
+	// Check says whether what Open has read fits what else is there. Its error is Open's, before anything is changed.
+	Check func(*State) error
 }
 
 func (o Options) withDefaults() Options {
@@ -73,6 +76,9 @@ func Open(fsys vfs.FS, dir string, opts Options) (*Journal, Report, error) {
 	var misfit *misfitError
 	if errors.As(err, &misfit) {
 		err = s.damage(misfit.pos, "%v", misfit.err)
+	}
+	if err == nil && opts.Check != nil {
+		err = opts.Check(state)
 	}
 	if err != nil {
 		return nil, s.report(), err
