@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"math"
 	"path/filepath"
 
 	"github.com/cespare/xxhash/v2"
@@ -43,7 +44,7 @@ func (p point) cutting() point {
 //	16 8 log start offset
 //	24 8 recovery point: offset
 //	32 8 base offset of its segment
-//	40 8 byte in that segment
+//	40 8 byte in that segment; the largest int64 when it isn't known
 //	48 8 flags: 1 a truncation has begun
 //	56 8 xxh64 of bytes 0 to 55
 const (
@@ -53,7 +54,8 @@ const (
 	pointSize    = 64
 	pointSlot    = vfs.PageSize
 
-	flagCut = 1
+	flagCut  = 1
+	unplaced = math.MaxInt64
 )
 
 // checkpoint reads and writes the recovery point of a log.

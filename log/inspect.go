@@ -18,7 +18,7 @@ type Folder struct {
 	Dir      string
 	Segments []SegmentFile // in order
 	Point    PointFile
-	Aside    []string // files that a recovery has set aside
+	Aside    []string // files that a recovery or a repair has set aside
 	Others   []string // files that don't belong to the log
 }
 
@@ -79,9 +79,32 @@ type RecoveryPoint struct {
 	Cutting bool  // a truncation to Offset has begun
 }
 
+// Placed says whether the point names the byte at which its offset stands.
+func (p RecoveryPoint) Placed() bool { return p.Pos != unplaced }
+
+// Unplaced returns the point without its byte, true of its segment before and after that is rewritten: a recovery looks
+// for the offset in the whole segment.
+func (p RecoveryPoint) Unplaced() RecoveryPoint {
+	p.Pos = unplaced
+	return p
+}
+
+// StorePoint makes p durably the recovery point of a log that nobody has open. The point before stays in force until then.
+func StorePoint(fsys vfs.FS, dir string, p RecoveryPoint) error {
+	c := checkpoint{fs: fsys, dir: dir}
+	if err := c.load(); err != nil {
+		return err
+	}
+	return c.store(point{start: p.Start, offset: p.Offset, base: p.Base, pos: p.Pos, cut: p.Cutting})
+}
+
+// PointName is the name of the file with the recovery point in a log's folder.
+const PointName = pointFile
+
 // PointSlot is one of the two places in the file recovery-point that are written in turn.
 type PointSlot struct {
 	Pos   int64 // where it begins in the file
+	End   int64 // and where it ends
 	Seq   uint64
 	Point RecoveryPoint // only where Err is nil, as Seq
 	Blank bool          // never written; Err says so too
@@ -135,7 +158,7 @@ func ReadPointFile(fsys vfs.FS, path string) (p PointFile, err error) {
 }
 
 func readSlot(b []byte, pos int64) PointSlot {
-	s := PointSlot{Pos: pos, Blank: record.IsZero(b)}
+	s := PointSlot{Pos: pos, End: pos + pointSize, Blank: record.IsZero(b)}
 	seq, p, ok := decodePoint(b)
 	switch {
 	case ok:

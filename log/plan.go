@@ -128,7 +128,7 @@ func (p *plan) checkEnd(pieces []piece, k known) {
 	last := &pieces[len(pieces)-1]
 	d := &segment.CorruptionError{Path: last.path, Start: last.End.Pos, End: last.End.Pos,
 		FirstOffset: p.end, NextOffset: k.offset, Err: fmt.Errorf("%w: synced batches are missing at the end", ErrCorrupt)}
-	if last.base == k.base {
+	if last.base == k.base && k.pos != unplaced {
 		d.End = max(d.Start, k.pos)
 	}
 	p.damage = append(p.damage, d)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/segment"
 )
 
@@ -181,7 +182,7 @@ func (r *recoverer) cut(pc *piece, v verdict) error {
 
 // setAside renames a whole segment.
 func (r *recoverer) setAside(pc *piece) error {
-	name, err := r.freeName(pc.path)
+	name, err := AsideName(r.log.fs, pc.path)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func (r *recoverer) setAside(pc *piece) error {
 
 // copyAside keeps the bytes from a bad place on in a file of their own.
 func (r *recoverer) copyAside(pc *piece, start int64) error {
-	name, err := r.freeName(pc.path)
+	name, err := AsideName(r.log.fs, pc.path)
 	if err != nil {
 		return err
 	}
@@ -224,11 +225,11 @@ func (r *recoverer) copyAside(pc *piece, start int64) error {
 	return r.log.fs.SyncDir(r.log.dir)
 }
 
-// freeName returns a name beside path that isn't taken.
-func (r *recoverer) freeName(path string) (string, error) {
+// AsideName returns a name, not yet taken, for what is set aside of the file at path.
+func AsideName(fsys vfs.FS, path string) (string, error) {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s.%d%s", path, n, asideSuffix)
-		_, err := r.log.fs.Stat(name)
+		_, err := fsys.Stat(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return name, nil
 		}

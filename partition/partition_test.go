@@ -382,3 +382,42 @@ func TestWaitingForARecordAllocatesNothing(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// TestABatchWithoutRecordsAtTheEndIsWaitedBehind: compaction and repairs leave such batches. Who has read them waits for the
+// next record; in a bubble, time stands still for who doesn't wait.
+func TestABatchWithoutRecordsAtTheEndIsWaitedBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := newMem(t)
+		p := open(t, mem, log.Config{})
+		_, err := p.Append(t.Context(), make([]record.Record, 3))
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+		h := record.HeaderAt(0, 0)
+		h.LastOffsetDelta = 2
+		layout, err := record.Replan(h, nil)
+		require.NoError(t, err)
+		b := make([]byte, layout.Size)
+		layout.Put(b, h, nil)
+		f, err := mem.Open("orders-3/00000000000000000000.log")
+		require.NoError(t, err)
+		require.NoError(t, f.Truncate(int64(len(b))))
+		_, err = f.WriteAt(b, 0)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		require.NoError(t, log.StorePoint(mem, "orders-3", log.RecoveryPoint{Offset: 3, Pos: int64(len(b))}))
+
+		p = open(t, mem, log.Config{})
+		r, err := p.NewReader(partition.Earliest)
+		require.NoError(t, err)
+		defer r.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = r.Next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualValues(t, 3, r.Offset())
+		send(t, p, "x")
+		rec, err := r.Next(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 3, rec.Offset)
+	})
+}

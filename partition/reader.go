@@ -191,6 +191,7 @@ func (r *Reader) step(ctx context.Context, rec *record.Record, owned bool) error
 				r.bad = r.p.wrap(err)
 				return r.bad
 			}
+			r.next = max(r.next, r.after) // a batch may have fewer records than offsets
 		}
 		if err := r.load(ctx, owned); err != nil {
 			return err

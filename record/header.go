@@ -14,6 +14,7 @@ const MaxBatchSize = math.MaxInt32
 // What stands in a field that says nothing.
 const (
 	NoLeaderEpoch   = -1
+	NoTimestamp     = -1
 	NoProducerID    = -1
 	NoProducerEpoch = -1
 	NoSequence      = -1
