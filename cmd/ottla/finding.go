@@ -21,9 +21,9 @@ type finding struct {
 type cure int
 
 const (
-	cureNone  cure = iota
-	cureDrop       // take the bytes out, and let a batch without records have the offsets
-	cureMove       // move the file away: it is derived
+	cureNone cure = iota
+	cureDrop      // take the bytes out, and let a batch without records have the offsets
+	cureMove      // move the file away: it is derived
 )
 
 const (
