@@ -162,6 +162,7 @@ func decodePoint(b []byte) (seq uint64, p point, ok bool) {
 		pos:    int64(le.Uint64(b[40:])),
 		cut:    le.Uint64(b[48:])&flagCut != 0,
 	}
-	ok = p.start >= 0 && p.start <= p.offset && p.base >= 0 && p.base <= p.offset && p.pos >= 0
+	ok = p.start >= 0 && p.start <= p.offset && p.offset <= maxOffset && p.base >= 0 && p.base <= p.offset &&
+		(p.pos > 0 || p.pos == 0 && p.base == p.offset)
 	return le.Uint64(b[8:]), p, ok
 }

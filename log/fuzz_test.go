@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,6 +35,29 @@ func FuzzOpen(f *testing.F) {
 		for edits = edits[:min(len(edits), 40)]; len(edits) >= 4; edits = edits[4:] {
 			mutate(t, mem, [4]byte(edits))
 		}
+		sync := []log.SyncPolicy{log.SyncAlways, log.SyncNever, log.SyncInterval(time.Second)}[policy%3]
+		useAnyhow(t, mem.PowerCutWith(vfs.KeepAll), log.Config{SegmentBytes: 1500, Sync: sync})
+	})
+}
+
+// FuzzPoint gives a log a recovery point that is whole and says something else than it should, as another log's does or one
+// from a backup. Where it makes no sense Open refuses it or goes without it.
+func FuzzPoint(f *testing.F) {
+	mem := newMem(f)
+	l := open(f, mem, log.Config{SegmentBytes: 1500})
+	fill(f, l, 40, 2)
+	files := snapshot(f, mem.Kill())
+	f.Add(int64(0), int64(0), int64(0), int64(0), false, uint8(0))
+	f.Add(int64(10), int64(80), int64(60), int64(100), true, uint8(1))
+	f.Add(int64(1<<40), int64(1<<40), int64(1<<40), int64(0), false, uint8(0))
+	f.Add(int64(5), int64(math.MaxInt64), int64(7), int64(math.MaxInt64), true, uint8(2))
+	f.Fuzz(func(t *testing.T, start, offset, base, pos int64, cutting bool, policy uint8) {
+		mem := newMem(t)
+		for path, content := range files {
+			writeFile(t, mem, path, []byte(content))
+		}
+		p := log.RecoveryPoint{Start: start, Offset: offset, Base: base, Pos: pos, Cutting: cutting}
+		require.NoError(t, log.StorePoint(mem, dir, p))
 		sync := []log.SyncPolicy{log.SyncAlways, log.SyncNever, log.SyncInterval(time.Second)}[policy%3]
 		useAnyhow(t, mem.PowerCutWith(vfs.KeepAll), log.Config{SegmentBytes: 1500, Sync: sync})
 	})

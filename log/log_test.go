@@ -191,3 +191,28 @@ func TestReaderSeesNothingAtOrAboveItsBound(t *testing.T) {
 		require.Equal(t, want, r.Offset(), "bound %d: whole batches only", bound)
 	}
 }
+
+// TestOpeningReadsTheUnsyncedTailOnly: what is read after a kill doesn't depend on how much is in the log.
+func TestOpeningReadsTheUnsyncedTailOnly(t *testing.T) {
+	read := func(segments int) (bytes int64) {
+		mem := newMem(t)
+		l := open(t, mem, small)
+		for len(segmentsOf(t, mem)) < segments {
+			fill(t, l, 1, 2)
+		}
+		end := fill(t, l, 1, 2) // above the recovery point
+		fs := vfs.NewFault(mem.Kill(), func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.KindRead {
+				bytes += op.Len
+			}
+			return vfs.Outcome{}
+		})
+		l = open(t, fs, small)
+		require.Equal(t, end, l.End())
+		require.NotZero(t, l.Recovery().Scanned)
+		require.NoError(t, l.Close())
+		return bytes
+	}
+	few, many := read(5), read(50)
+	require.InDelta(t, few, many, 1000)
+}

@@ -74,6 +74,11 @@ type segmentFile struct {
 	base, size int64
 }
 
+// maxOffset is beyond what any log reaches. Larger ones are damage: counting on from them would overflow.
+const maxOffset = 1 << 62
+
+var errOffset = errors.New("no log reaches such an offset")
+
 func listSegments(fsys vfs.FS, dir string) ([]segmentFile, error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -86,6 +91,9 @@ func listSegments(fsys vfs.FS, dir string) ([]segmentFile, error) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
+		if base > maxOffset {
+			return nil, &segment.CorruptionError{Path: path, FirstOffset: base, NextOffset: base, Err: errOffset}
+		}
 		info, err := fsys.Stat(path)
 		if err != nil {
 			return nil, err
