@@ -14,6 +14,7 @@ import (
 
 	"github.com/ottlalog/ottla"
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/record"
 )
 
@@ -81,7 +82,7 @@ type plantation struct {
 }
 
 func newPlantation(t testing.TB) plantation {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	var p plantation
 	p.values = map[string]map[int64]string{}
 	fill := func(b *ottla.Broker, name string, partition, n int) {
@@ -312,7 +313,7 @@ func kindOf(path string) string {
 // TestDamagedDirectories does every kind of damage to every file of a directory.
 func TestDamagedDirectories(t *testing.T) {
 	p := newPlantation(t)
-	hostDir := t.TempDir()
+	hostDir := vfstest.HostDir(t)
 	cases := map[string]int{}
 	for _, path := range slices.Sorted(maps.Keys(p.files)) {
 		if dir := filepath.Dir(path); dir != "/data" && kindOf(path) != "journal" && dir != "/data/a-0" {
@@ -362,7 +363,7 @@ func (p plantation) verdict(s state, path string, t testing.TB, what string) str
 func FuzzOpen(f *testing.F) {
 	p := newPlantation(f)
 	paths := slices.Sorted(maps.Keys(p.files))
-	hostDir := f.TempDir()
+	hostDir := vfstest.HostDir(f)
 	f.Add([]byte{})
 	for i := range paths {
 		f.Add([]byte{byte(i), 0, 10, 1, byte(i + 3), 1, 0, 2, byte(i + 5), 0, 61, 3})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ottlalog/ottla"
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 )
 
 func open(t testing.TB, dir string, opts ottla.Options) *ottla.Broker {
@@ -276,7 +277,7 @@ func countOpen(t *testing.T, dir string) (files, maps int) {
 }
 
 func TestAFullDiskIsAnErrorAndTheServiceGoesOn(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	b := open(t, "/data", ottla.Options{MinFreeBytes: 256 << 10}.On(mem))
 	topic, err := b.CreateTopic(t.Context(), "a", ottla.TopicConfig{SegmentBytes: 64 << 10})
 	require.NoError(t, err)

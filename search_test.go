@@ -15,6 +15,7 @@ import (
 
 	"github.com/ottlalog/ottla"
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 )
 
 // TestHistories uses a broker at random, one step after the other, over many lives: some end in peace, in others the power is cut
@@ -56,7 +57,7 @@ type searchMember struct {
 
 func newSearch(t *testing.T, seed uint64) *search {
 	return &search{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), mem: vfs.NewMem(t.TempDir()),
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), mem: vfs.NewMem(vfstest.HostDir(t)),
 		judge: newJudge(), serials: map[string]int{}, deleted: map[string]bool{},
 	}
 }
@@ -126,7 +127,7 @@ func (s *search) fate(policy ottla.SyncPolicy) (decide func(vfs.Op) vfs.Outcome,
 		return vfs.FailNth(n, vfs.ErrNoSpace), same
 	case 3:
 		if policy == ottla.SyncAlways {
-			return vfs.CutBefore(s.mem, n, s.rng)
+			return vfs.CutBefore(s.mem, n, rand.New(rand.NewPCG(s.rng.Uint64(), 2)))
 		}
 	}
 	kill := sync.OnceValue(s.mem.Kill)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/partition"
 	"github.com/ottlalog/ottla/record"
@@ -136,7 +137,7 @@ func BenchmarkCommit(b *testing.B) {
 func BenchmarkRebalance(b *testing.B) {
 	for _, size := range []struct{ members, partitions int }{{2, 10}, {10, 100}, {100, 1000}} {
 		b.Run(fmt.Sprintf("%dmembers/%dpartitions", size.members, size.partitions), func(b *testing.B) {
-			h := newHouseOn(b, vfs.NewMem(b.TempDir()), "data", Options{Sync: log.SyncNever})
+			h := newHouseOn(b, vfs.NewMem(vfstest.HostDir(b)), "data", Options{Sync: log.SyncNever})
 			h.topic("a", size.partitions)
 			ctx, cancel := context.WithCancel(b.Context())
 			var wg sync.WaitGroup

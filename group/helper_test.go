@@ -18,6 +18,7 @@ import (
 
 	"github.com/ottlalog/ottla/internal/journal"
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/record"
 	"github.com/ottlalog/ottla/topic"
@@ -39,7 +40,7 @@ type house struct {
 }
 
 func newHouse(t testing.TB) *house {
-	return newHouseOn(t, vfs.NewMem(t.TempDir()), "data", Options{Sync: log.SyncNever})
+	return newHouseOn(t, vfs.NewMem(vfstest.HostDir(t)), "data", Options{Sync: log.SyncNever})
 }
 
 func newHouseOn(t testing.TB, fs vfs.FS, dir string, opts Options) *house {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/partition"
 	"github.com/ottlalog/ottla/record"
@@ -116,7 +117,7 @@ var errDisk = errors.New("input/output error")
 
 func TestAFailedCommitIsToldOnceAndDeliveryGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fault := vfs.NewFault(vfs.NewMem(t.TempDir()), nil)
+		fault := vfs.NewFault(vfs.NewMem(vfstest.HostDir(t)), nil)
 		h := newHouseOn(t, fault, "data", Options{Sync: log.SyncAlways})
 		var broken atomic.Bool
 		fault.Decide(func(op vfs.Op) vfs.Outcome {
@@ -319,7 +320,7 @@ func TestIdlePollsWakeOnlyForARecord(t *testing.T) {
 
 func TestACommitUnderWayOutlivesItsMemberAndComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fault := vfs.NewFault(vfs.NewMem(t.TempDir()), nil)
+		fault := vfs.NewFault(vfs.NewMem(vfstest.HostDir(t)), nil)
 		h := newHouseOn(t, fault, "data", Options{Sync: log.SyncAlways})
 		h.topic("a", 1)
 		h.produce("a", 0, 10)

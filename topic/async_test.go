@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/record"
 	"github.com/ottlalog/ottla/topic"
@@ -29,7 +30,7 @@ func slowSyncs(d time.Duration) func(vfs.Op) vfs.Outcome {
 }
 
 func TestACallbackThatEndsItsGoroutineCostsNoOther(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	create(t, h, "a", 1)
 	p := producer(t, h, topic.ProducerConfig{})
 	var calls atomic.Int64
@@ -50,7 +51,7 @@ func TestACallbackThatEndsItsGoroutineCostsNoOther(t *testing.T) {
 
 func TestHeadersCountAsBufferedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fault := vfs.NewFault(vfs.NewMem(t.TempDir()), slowSyncs(time.Second))
+		fault := vfs.NewFault(vfs.NewMem(vfstest.HostDir(t)), slowSyncs(time.Second))
 		h := open(t, fault, topic.Options{})
 		create(t, h, "a", 1)
 		p := producer(t, h, topic.ProducerConfig{MaxBufferedBytes: 8 << 10})
@@ -66,7 +67,7 @@ func TestHeadersCountAsBufferedBytes(t *testing.T) {
 
 func TestFlushAndCloseWhileTheDiskIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fault := vfs.NewFault(vfs.NewMem(t.TempDir()), slowSyncs(time.Second))
+		fault := vfs.NewFault(vfs.NewMem(vfstest.HostDir(t)), slowSyncs(time.Second))
 		h := open(t, fault, topic.Options{})
 		tp := create(t, h, "a", 1)
 		p := producer(t, h, topic.ProducerConfig{MaxBufferedBytes: 1})
@@ -100,7 +101,7 @@ func TestFlushAndCloseWhileTheDiskIsSlow(t *testing.T) {
 
 func TestRecordsOfADeletedTopicAreCalledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fault := vfs.NewFault(vfs.NewMem(t.TempDir()), slowSyncs(time.Second))
+		fault := vfs.NewFault(vfs.NewMem(vfstest.HostDir(t)), slowSyncs(time.Second))
 		h := open(t, fault, topic.Options{})
 		create(t, h, "a", 1)
 		p := producer(t, h, topic.ProducerConfig{})
@@ -122,7 +123,7 @@ func TestRecordsOfADeletedTopicAreCalledBack(t *testing.T) {
 }
 
 func TestACallbackMaySend(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	tp := create(t, h, "a", 1)
 	p := producer(t, h, topic.ProducerConfig{})
 	require.NoError(t, p.SendAsync(t.Context(), "a", record.Record{}, func(topic.Result, error) {
@@ -151,7 +152,7 @@ func collected[T any](t *testing.T, p weak.Pointer[T]) {
 }
 
 func TestAnIdleProducerKeepsNoRecordsAlive(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{Sync: log.SyncNever})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{Sync: log.SyncNever})
 	create(t, h, "a", 1)
 	p := producer(t, h, topic.ProducerConfig{})
 	var kept []weak.Pointer[[4096]byte]
@@ -168,7 +169,7 @@ func TestAnIdleProducerKeepsNoRecordsAlive(t *testing.T) {
 }
 
 func TestAProducerForgetsDeletedTopics(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	p := producer(t, h, topic.ProducerConfig{})
 	send := func(name string) weak.Pointer[topic.Topic] {
 		tp := create(t, h, name, 1)
@@ -194,7 +195,7 @@ func (a asking) ForTopic(name string) topic.Place {
 }
 
 func TestAPartitionerMayUseItsProducer(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	create(t, h, "a", 1)
 	tp := create(t, h, "b", 1)
 	var p *topic.Producer

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ottlalog/ottla/internal/journal"
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/topic"
 )
 
@@ -16,7 +17,7 @@ import (
 // script ended before operation n came.
 func sweepAdministration(t *testing.T, script func(house, func(string)) error, n int, seed uint64) (ended bool) {
 	t.Helper()
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	require.NoError(t, mem.MkdirAll(dir))
 	j, err := journal.Create(mem, dir, journal.Options{})
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/partition"
 	"github.com/ottlalog/ottla/record"
@@ -83,7 +84,7 @@ func TestPartitioners(t *testing.T) {
 }
 
 func TestBadPartitionersAreErrorsOfTheSend(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	tp := create(t, h, "a", 2)
 	for _, n := range []int{-1, 2, 1 << 30} {
 		p := producer(t, h, topic.ProducerConfig{Partitioner: topic.Explicit()})
@@ -100,7 +101,7 @@ func TestBadPartitionersAreErrorsOfTheSend(t *testing.T) {
 }
 
 func TestSendBatchTellsEachRecordsPlace(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	tp := create(t, h, "a", 4)
 	p := producer(t, h, topic.ProducerConfig{Partitioner: topic.Explicit()})
 	for round := range 3 {
@@ -124,7 +125,7 @@ func TestSendBatchTellsEachRecordsPlace(t *testing.T) {
 }
 
 func TestABatchIsStoredWholeOrNotAtAll(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	cfg := small(2)
 	cfg.MaxRecordBytes = 10
 	tp, err := h.Create(t.Context(), "a", cfg)
@@ -148,7 +149,7 @@ func TestABatchIsStoredWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestTimeOfARecordWithoutOne(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	create(t, h, "a", 1)
 	p := producer(t, h, topic.ProducerConfig{})
 	before := time.Now().Truncate(time.Millisecond)
@@ -159,7 +160,7 @@ func TestTimeOfARecordWithoutOne(t *testing.T) {
 }
 
 func TestEachSendersRecordsKeepTheirOrder(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	tp := create(t, h, "a", 3)
 	p := producer(t, h, topic.ProducerConfig{})
 	const senders, each = 8, 200
@@ -194,7 +195,7 @@ func TestEachSendersRecordsKeepTheirOrder(t *testing.T) {
 }
 
 func TestSendAsyncCallsBackInOrderOnceForEach(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	tp := create(t, h, "a", 2)
 	p := producer(t, h, topic.ProducerConfig{MaxBufferedBytes: 20_000})
 	var last [2]int64
@@ -229,7 +230,7 @@ func TestSendAsyncCallsBackInOrderOnceForEach(t *testing.T) {
 
 func TestSendAsyncReportsFailures(t *testing.T) {
 	broken := errors.New("disk broke")
-	fault := vfs.NewFault(vfs.NewMem(t.TempDir()), nil)
+	fault := vfs.NewFault(vfs.NewMem(vfstest.HostDir(t)), nil)
 	h := open(t, fault, topic.Options{})
 	create(t, h, "a", 1)
 	p := producer(t, h, topic.ProducerConfig{})
@@ -246,7 +247,7 @@ func TestSendAsyncReportsFailures(t *testing.T) {
 }
 
 func TestSendAllocatesOnceAtMost(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{Sync: log.SyncNever})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{Sync: log.SyncNever})
 	_, err := h.Create(t.Context(), "a", topic.Config{SegmentBytes: 4 << 20})
 	require.NoError(t, err)
 	p := producer(t, h, topic.ProducerConfig{})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ottlalog/ottla/internal/journal"
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/partition"
 	"github.com/ottlalog/ottla/record"
@@ -88,7 +89,7 @@ func values(t testing.TB, p *partition.Partition) (out []string) {
 }
 
 func TestTopicsOutliveTheProcess(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	h := open(t, mem, topic.Options{})
 	a := create(t, h, "a", 3)
 	b, err := h.Create(t.Context(), "b", topic.Config{SegmentBytes: 8192, RetentionBytes: 1 << 20, RetentionAge: time.Hour, MaxRecordBytes: 99})
@@ -116,7 +117,7 @@ func TestTopicsOutliveTheProcess(t *testing.T) {
 }
 
 func TestATopicRecreatedUnderItsNameInheritsNothing(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	h := open(t, mem, topic.Options{})
 	old := create(t, h, "a", 2)
 	p := producer(t, h, topic.ProducerConfig{})
@@ -149,7 +150,7 @@ func TestATopicRecreatedUnderItsNameInheritsNothing(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	for _, name := range []string{"", ".", "..", "a/b", "a b", "ä", "a\x00", "../x", strings.Repeat("x", 250), "a:b"} {
 		_, err := h.Create(t.Context(), name, small(1))
 		require.ErrorIs(t, err, topic.ErrInvalidTopic, name)
@@ -166,7 +167,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestBadSettingsAreNamedAllAtOnce(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	_, err := h.Create(t.Context(), "a", topic.Config{Partitions: -1, SegmentBytes: 5, RetentionAge: -1, MaxRecordBytes: -1})
 	require.ErrorIs(t, err, topic.ErrInvalidTopic)
 	for _, field := range []string{"Partitions", "SegmentBytes", "RetentionAge", "MaxRecordBytes"} {
@@ -190,7 +191,7 @@ func TestBadSettingsAreNamedAllAtOnce(t *testing.T) {
 }
 
 func TestAFolderWithForeignContentIsNotTakenOver(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	h := open(t, mem, topic.Options{})
 	require.NoError(t, mem.MkdirAll("data/a-1"))
 	create(t, h, "a", 2) // empty: a creation that was cut short left it
@@ -205,7 +206,7 @@ func TestAFolderWithForeignContentIsNotTakenOver(t *testing.T) {
 }
 
 func TestAMissingFolderIsNotTakenForAnEmptyPartition(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	h := open(t, mem, topic.Options{})
 	create(t, h, "a", 2)
 	p := producer(t, h, topic.ProducerConfig{Partitioner: topic.RoundRobin()})
@@ -227,7 +228,7 @@ func TestAMissingFolderIsNotTakenForAnEmptyPartition(t *testing.T) {
 }
 
 func TestClosedSet(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	tp := create(t, h, "a", 1)
 	p := producer(t, h, topic.ProducerConfig{})
 	require.NoError(t, h.Close())
@@ -248,7 +249,7 @@ func TestClosedSet(t *testing.T) {
 }
 
 func TestManyPartitionsAreMadeWithOneSyncOfTheFolder(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	syncs := 0
 	fault := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		if op.Kind == vfs.KindSyncDir {
@@ -266,7 +267,7 @@ func TestManyPartitionsAreMadeWithOneSyncOfTheFolder(t *testing.T) {
 
 func TestSyncIntervalSyncsInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := vfs.NewMem(t.TempDir())
+		mem := vfs.NewMem(vfstest.HostDir(t))
 		h := open(t, mem, topic.Options{Sync: log.SyncInterval(100 * time.Millisecond)})
 		create(t, h, "a", 1)
 		p := producer(t, h, topic.ProducerConfig{})
@@ -285,7 +286,7 @@ func TestSyncIntervalSyncsInTheBackground(t *testing.T) {
 
 func TestRetentionRunsInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, vfs.NewMem(t.TempDir()), topic.Options{Sync: log.SyncNever})
+		h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{Sync: log.SyncNever})
 		cfg := small(1)
 		cfg.RetentionAge = time.Minute
 		tp, err := h.Create(t.Context(), "a", cfg)
@@ -304,7 +305,7 @@ func TestRetentionRunsInTheBackground(t *testing.T) {
 }
 
 func TestACancelledContextChangesNothing(t *testing.T) {
-	h := open(t, vfs.NewMem(t.TempDir()), topic.Options{})
+	h := open(t, vfs.NewMem(vfstest.HostDir(t)), topic.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := h.Create(ctx, "a", small(1))

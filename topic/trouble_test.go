@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/partition"
 	"github.com/ottlalog/ottla/record"
@@ -47,7 +48,7 @@ func names(h house) (out []string) {
 
 func TestADeletedTopicIsPurgedWhenThatBecomesPossible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := vfs.NewMem(t.TempDir())
+		mem := vfs.NewMem(vfstest.HostDir(t))
 		fault := vfs.NewFault(mem, nil)
 		h := open(t, fault, topic.Options{})
 		create(t, h, "a", 2)
@@ -80,7 +81,7 @@ func TestADeletedTopicIsPurgedWhenThatBecomesPossible(t *testing.T) {
 }
 
 func TestOpenGoesOnWithFilesThatCantBeRemoved(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	fault := vfs.NewFault(mem, nil)
 	h := open(t, fault, topic.Options{})
 	create(t, h, "a", 1)
@@ -115,7 +116,7 @@ func TestAFailedChangeLeavesEverythingAsItWas(t *testing.T) {
 			for n := 1; more; n++ {
 				what := fmt.Sprintf("operation %d", n)
 				try := func() (mem *vfs.Mem, h house, err error) {
-					mem = vfs.NewMem(t.TempDir())
+					mem = vfs.NewMem(vfstest.HostDir(t))
 					fault := vfs.NewFault(mem, nil)
 					h = open(t, fault, topic.Options{})
 					create(t, h, "a", 1)
@@ -155,7 +156,7 @@ func TestAnUndecidedChangeIsDropped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				try := func() (*vfs.Mem, *vfs.Fault, house) {
-					mem := vfs.NewMem(t.TempDir())
+					mem := vfs.NewMem(vfstest.HostDir(t))
 					fault := vfs.NewFault(mem, nil)
 					h := open(t, fault, topic.Options{})
 					create(t, h, "a", 1)
@@ -184,7 +185,7 @@ func TestAnUndecidedChangeIsDropped(t *testing.T) {
 }
 
 func TestNamesThatTheFileSystemCantTellApart(t *testing.T) {
-	mem := vfs.NewMem(t.TempDir())
+	mem := vfs.NewMem(vfstest.HostDir(t))
 	h := open(t, mem, topic.Options{})
 	create(t, h, "orders", 1)
 	create(t, h, "Orders", 1)
@@ -195,7 +196,7 @@ func TestNamesThatTheFileSystemCantTellApart(t *testing.T) {
 
 func TestASlowDiskDoesntStretchTheSyncInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := vfs.NewMem(t.TempDir())
+		mem := vfs.NewMem(vfstest.HostDir(t))
 		fault := vfs.NewFault(mem, nil)
 		h := open(t, fault, topic.Options{Sync: log.SyncInterval(100 * time.Millisecond)})
 		create(t, h, "a", 32)
@@ -224,7 +225,7 @@ func TestASlowDiskDoesntStretchTheSyncInterval(t *testing.T) {
 // hears that it is closed, and nothing stays open.
 func TestCloseDuringEverything(t *testing.T) {
 	for round := range 20 {
-		mem := vfs.NewMem(t.TempDir())
+		mem := vfs.NewMem(vfstest.HostDir(t))
 		h := open(t, mem, topic.Options{})
 		create(t, h, "a", 2)
 		p := producer(t, h, topic.ProducerConfig{})

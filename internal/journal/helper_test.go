@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ottlalog/ottla/internal/vfs"
+	"github.com/ottlalog/ottla/internal/vfs/vfstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,18 +55,8 @@ func stateOf(j *Journal) (c *State) {
 	return c
 }
 
-// hostDir returns a folder for what the wal library does below a vfs.Mem: its own syncs need not reach a disk.
-func hostDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "journal-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 func newMem(t testing.TB) *vfs.Mem {
-	m := vfs.NewMem(hostDir(t))
+	m := vfs.NewMem(vfstest.HostDir(t))
 	require.NoError(t, m.MkdirAll(testDir))
 	require.NoError(t, m.SyncDir("/"))
 	return m
