@@ -88,7 +88,7 @@ func (f *fullDisk) open() *ottla.Partition {
 // send sends until the disk is full or n records were sent.
 func (f *fullDisk) send(n int) (full bool) {
 	for i := range n {
-		size := 3000 + i%5000
+		size := 20_000 + i%50*1000
 		at, err := f.p.Send(f.t.Context(), "a", ottla.Record{Value: make([]byte, size)})
 		if err == nil {
 			f.sent[at.Offset] = size
