@@ -76,6 +76,9 @@ func (r *recoverer) firstToScan(k known) int {
 
 // finishTruncation carries out a truncation that a crash has interrupted.
 func (r *recoverer) finishTruncation(k known) error {
+	if err := r.checkTruncation(k); err != nil {
+		return err
+	}
 	n := len(r.files)
 	for ; n > 0 && r.files[n-1].base > k.base; n-- {
 		f := r.files[n-1]
@@ -91,6 +94,25 @@ func (r *recoverer) finishTruncation(k known) error {
 		r.files[n-1].size = k.pos
 	}
 	return r.log.fs.SyncDir(r.log.dir)
+}
+
+// checkTruncation makes sure that a batch ends where the log is to be cut: an order to cut is not to be taken from a file that
+// belongs to other batches.
+func (r *recoverer) checkTruncation(k known) error {
+	i := slices.IndexFunc(r.files, func(f segmentFile) bool { return f.base == k.base })
+	if i < 0 || k.pos == 0 || k.pos > r.files[i].size {
+		return nil
+	}
+	f, fits := r.files[i], false
+	_, err := segment.Walk(r.log.fs, f.path, segment.Place{Offset: f.base}, func(s segment.Stretch) error {
+		fits = fits || s.To == segment.Place{Pos: k.pos, Offset: k.offset}
+		return nil
+	})
+	if err == nil && !fits {
+		err = &segment.CorruptionError{Path: r.log.point.path(), FirstOffset: k.offset, NextOffset: k.offset,
+			Err: fmt.Errorf("%w: a truncation to byte %d of %s was begun, and no batch ends there", ErrCorrupt, k.pos, f.path)}
+	}
+	return err
 }
 
 // inspect reads the segments at and above the recovery point. A log that was closed in peace ends exactly there.
