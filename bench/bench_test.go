@@ -13,10 +13,9 @@ import (
 )
 
 // beside runs both sides b.N times each, in turns, and reports the ratio.
-func beside(b *testing.B, raw, ours func(n int)) {
+func beside(b *testing.B, raw, ours func(n int)) (rawTime, ourTime time.Duration) {
 	b.Helper()
 	const rounds = 20
-	var rawTime, ourTime time.Duration
 	raw(1)
 	ours(1)
 	b.ResetTimer()
@@ -33,6 +32,7 @@ func beside(b *testing.B, raw, ours func(n int)) {
 	b.ReportMetric(float64(ourTime.Nanoseconds())/float64(b.N), "ns/op")
 	b.ReportMetric(float64(rawTime.Nanoseconds())/float64(b.N), "raw-ns/op")
 	b.ReportMetric(float64(ourTime)/float64(rawTime), "x-raw")
+	return rawTime, ourTime
 }
 
 // mapped returns populated, mapped memory of a real file.

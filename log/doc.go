@@ -7,7 +7,7 @@
 //     removal of every record, and a crash right after.
 //   - A failed append leaves nothing behind. After a failed write or sync the log takes no more appends (ErrFailed, with
 //     the first cause): memory never runs ahead of the disk, and a later sync that succeeds proves nothing. A full disk
-//     is not such a failure: ErrNoSpace comes before anything is stored.
+//     or too many open files are no such failure: they are met before anything is stored.
 //   - What was synced grows from the front: older segments before newer ones, a segment's name before its records count.
 //   - The recovery point (file recovery-point) is never ahead of what was synced. It is stored before the first segment
 //     exists, when a segment is sealed, once a second while records are synced, and by Close; what a recovery accepts is
