@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ottlalog/ottla/internal/directory"
 	"github.com/ottlalog/ottla/internal/journal"
@@ -43,23 +42,18 @@ func parsePartition(arg string) (name string, number int, one bool, err error) {
 
 // catalogued is a topic as the journal knows it.
 type catalogued struct {
-	ID         string
-	Name       string
-	Partitions int
-	Created    time.Time
-	Settings   topic.Config
-	Epochs     map[int]int32 // of the partitions that ever had another leader
-	Deleted    bool          // its folders may still be there
+	*journal.Topic
+	Settings topic.Config
 }
 
 // epoch returns the largest leader epoch that batches of a partition can have.
-func (t *catalogued) epoch(partition int) int32 { return t.Epochs[partition] }
+func (t *catalogued) epoch(partition int) int32 { return t.States[partition].Epoch }
 
 // catalogue is what the journal of a directory adds up to.
 type catalogue struct {
 	dir    string
-	byID   map[string]*catalogued
-	groups map[string]map[journal.TopicPartition]journal.Committed
+	state  *journal.State
+	topics []*catalogued // by name
 	report journal.Report
 }
 
@@ -80,16 +74,22 @@ func openCatalogue(dir string) (*catalogue, error) {
 	return readCatalogue(dir)
 }
 
-// readCatalogue replays the journal.
+// readCatalogue reads the journal: what is good of it, even where an error says that not all is.
 func readCatalogue(dir string) (*catalogue, error) {
-	c := &catalogue{dir: dir, byID: map[string]*catalogued{}, groups: map[string]map[journal.TopicPartition]journal.Committed{}}
-	entries, report, err := scanJournal(dir)
-	c.report = report
-	for _, e := range entries {
-		if misfit := c.replay(e); misfit != nil {
-			return c, misfit
+	c := &catalogue{dir: dir}
+	var err error
+	lookAgain(func() bool {
+		c.state, c.report, err = journal.Read(host, dir)
+		return errors.Is(err, journal.ErrCorrupt)
+	})
+	for _, known := range c.state.Topics {
+		t := &catalogued{Topic: known}
+		if misfit := json.Unmarshal(known.Config, &t.Settings); misfit != nil && err == nil {
+			err = &journal.CorruptionError{File: c.report.File, What: fmt.Sprintf("settings of topic %q: %v", known.Name, misfit)}
 		}
+		c.topics = append(c.topics, t)
 	}
+	slices.SortFunc(c.topics, func(a, b *catalogued) int { return cmp.Compare(a.Name, b.Name) })
 	return c, err
 }
 
@@ -106,112 +106,10 @@ func scanJournal(dir string) (entries []journal.Entry, report journal.Report, er
 	return entries, report, err
 }
 
-// replay applies what a frame of the journal holds.
-func (c *catalogue) replay(e journal.Entry) error {
-	for _, ev := range e.Events {
-		if err := c.apply(ev); err != nil {
-			return &journal.CorruptionError{File: c.report.File, Pos: e.Pos, What: err.Error()}
-		}
-	}
-	return nil
-}
-
-var errMisfit = errors.New("an event doesn't fit those before it")
-
-func (c *catalogue) apply(e journal.Event) error {
-	switch {
-	case e.TopicCreated != nil:
-		return c.create(e.TopicCreated)
-	case e.PartitionsAdded != nil:
-		return c.change(e.PartitionsAdded.ID, func(t *catalogued) error {
-			t.Partitions = e.PartitionsAdded.Partitions
-			return nil
-		})
-	case e.TopicConfigured != nil:
-		return c.change(e.TopicConfigured.ID, func(t *catalogued) error {
-			return json.Unmarshal(e.TopicConfigured.Config, &t.Settings)
-		})
-	case e.PartitionChanged != nil:
-		return c.change(e.PartitionChanged.TopicID, func(t *catalogued) error {
-			t.Epochs[e.PartitionChanged.Partition] = e.PartitionChanged.Epoch
-			return nil
-		})
-	case e.TopicDeleted != nil:
-		return c.change(e.TopicDeleted.ID, func(t *catalogued) error {
-			t.Deleted = true
-			c.forget(t.ID)
-			return nil
-		})
-	case e.TopicPurged != nil:
-		delete(c.byID, e.TopicPurged.ID)
-	case e.OffsetsCommitted != nil:
-		c.commit(e.OffsetsCommitted)
-	case e.OffsetsDeleted != nil:
-		for _, p := range e.OffsetsDeleted.Partitions {
-			delete(c.groups[e.OffsetsDeleted.Group], p)
-		}
-	case e.GroupDeleted != nil:
-		delete(c.groups, e.GroupDeleted.Group)
-	}
-	return nil
-}
-
-func (c *catalogue) create(e *journal.TopicCreated) error {
-	t := &catalogued{ID: e.ID, Name: e.Name, Partitions: e.Partitions, Created: e.Time, Epochs: map[int]int32{}}
-	if len(e.Config) > 0 {
-		if err := json.Unmarshal(e.Config, &t.Settings); err != nil {
-			return fmt.Errorf("settings of topic %q: %w", e.Name, err)
-		}
-	}
-	for _, other := range c.byID {
-		if other.ID == t.ID || other.Name == t.Name {
-			return fmt.Errorf("%w: topic %q is there already", errMisfit, e.Name)
-		}
-	}
-	c.byID[t.ID] = t
-	return nil
-}
-
-func (c *catalogue) change(id string, change func(*catalogued) error) error {
-	t := c.byID[id]
-	if t == nil || t.Deleted {
-		return fmt.Errorf("%w: no topic has the ID %q", errMisfit, id)
-	}
-	return change(t)
-}
-
-func (c *catalogue) commit(e *journal.OffsetsCommitted) {
-	if c.groups[e.Group] == nil {
-		c.groups[e.Group] = map[journal.TopicPartition]journal.Committed{}
-	}
-	for _, o := range e.Offsets {
-		c.groups[e.Group][o.TopicPartition] = o.Committed
-	}
-}
-
-// forget drops what groups have committed in a topic.
-func (c *catalogue) forget(id string) {
-	for _, offsets := range c.groups {
-		maps.DeleteFunc(offsets, func(tp journal.TopicPartition, _ journal.Committed) bool { return tp.TopicID == id })
-	}
-}
-
-// topics returns the live topics by name.
-func (c *catalogue) topics() []*catalogued {
-	var list []*catalogued
-	for _, t := range c.byID {
-		if !t.Deleted {
-			list = append(list, t)
-		}
-	}
-	slices.SortFunc(list, func(a, b *catalogued) int { return cmp.Compare(a.Name, b.Name) })
-	return list
-}
-
-// topic returns the live topic of a name.
+// topic returns the topic of a name.
 func (c *catalogue) topic(name string) (*catalogued, bool) {
-	for _, t := range c.byID {
-		if t.Name == name && !t.Deleted {
+	for _, t := range c.topics {
+		if t.Name == name {
 			return t, true
 		}
 	}
@@ -222,7 +120,7 @@ func (c *catalogue) topic(name string) (*catalogued, bool) {
 func (c *catalogue) partitions(arg string) ([]partitionRef, error) {
 	var refs []partitionRef
 	if arg == "" {
-		for _, t := range c.topics() {
+		for _, t := range c.topics {
 			for n := range t.Partitions {
 				refs = append(refs, partitionRef{t.Name, n})
 			}
@@ -251,19 +149,17 @@ func (c *catalogue) partitions(arg string) ([]partitionRef, error) {
 // commits returns the groups that have committed something, by name, with the partitions in order.
 func (c *catalogue) commits() []groupOffsets {
 	var list []groupOffsets
-	for _, name := range slices.Sorted(maps.Keys(c.groups)) {
+	for _, name := range slices.Sorted(maps.Keys(c.state.Groups)) {
 		g := groupOffsets{name: name}
-		for tp, at := range c.groups[name] {
-			if t := c.byID[tp.TopicID]; t != nil && !t.Deleted {
+		for tp, at := range c.state.Groups[name] {
+			if t := c.state.Topics[tp.TopicID]; t != nil {
 				g.offsets = append(g.offsets, groupOffset{partitionRef{t.Name, tp.Partition}, at})
 			}
 		}
 		slices.SortFunc(g.offsets, func(a, b groupOffset) int {
 			return cmp.Or(cmp.Compare(a.at.Topic, b.at.Topic), cmp.Compare(a.at.Partition, b.at.Partition))
 		})
-		if len(g.offsets) > 0 {
-			list = append(list, g)
-		}
+		list = append(list, g)
 	}
 	return list
 }

@@ -90,7 +90,7 @@ func overviewOf(dir string) (o overview, err error) {
 // look measures the partitions of a catalogue. gone says that a folder is missing.
 func look(cat *catalogue) (o overview, gone bool) {
 	ends := map[partitionRef]extent{}
-	for _, t := range cat.topics() {
+	for _, t := range cat.topics {
 		tj := topicJSON{Type: "topic", Topic: t.Name, ID: t.ID, Created: t.Created.UTC(), Settings: t.Settings}
 		for n := range t.Partitions {
 			ref := partitionRef{t.Name, n}

@@ -132,7 +132,7 @@ func (v *verifier) journal() error {
 	v.cat, v.complete = cat, err == nil
 	r := cat.report
 	v.found.Frames = r.Entries
-	v.found.Topics = len(cat.topics())
+	v.found.Topics = len(cat.topics)
 	folder := filepath.Join(v.dir, "journal")
 	var damage *journal.CorruptionError
 	switch {
@@ -181,12 +181,9 @@ func (v *verifier) folders(entries []fs.DirEntry) []partitionRef {
 
 // deleted says whether a partition is of a topic whose removal isn't finished.
 func (v *verifier) deleted(ref partitionRef) bool {
-	for t := range maps.Values(v.cat.byID) {
-		if t.Name == ref.Topic && t.Deleted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(v.cat.state.Deleted)), func(t *journal.Topic) bool {
+		return t.Name == ref.Topic
+	})
 }
 
 // current returns the topic of a partition as the catalogue knows it by now. ok is false when it doesn't.

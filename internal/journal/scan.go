@@ -34,13 +34,32 @@ type Report struct {
 // Scan reads the journal in dir without a lock and without changing anything, and calls visit for each frame. A journal
 // that is being written to shows some state of late, with a frame half written as a torn tail maybe.
 func Scan(fsys vfs.FS, dir string, visit func(Entry) error) (Report, error) {
+	return scanNewest(fsys, dir, func() func(Entry) error { return visit })
+}
+
+// Read is Scan that returns what the frames add up to; with an error, what those before the bad place do.
+func Read(fsys vfs.FS, dir string) (state *State, r Report, err error) {
+	state = newState()
+	r, err = scanNewest(fsys, dir, func() func(Entry) error {
+		state = newState()
+		return state.replay
+	})
+	var misfit *misfitError
+	if errors.As(err, &misfit) {
+		err = &CorruptionError{File: r.File, Pos: misfit.pos, What: misfit.err.Error()}
+	}
+	return state, r, err
+}
+
+// scanNewest scans the generation in force. Each attempt has a visitor of its own.
+func scanNewest(fsys vfs.FS, dir string, visitor func() func(Entry) error) (Report, error) {
 	const attempts = 5 // a snapshot may replace the file between two steps
 	for n := 1; ; n++ {
 		l, err := list(fsys, dir)
 		if err != nil {
 			return Report{}, err
 		}
-		s, err := scanGeneration(fsys, l.path(l.newest()), visit)
+		s, err := scanGeneration(fsys, l.path(l.newest()), visitor())
 		if s.entries == 0 && errors.Is(err, ErrCorrupt) && n < attempts {
 			if now, err := list(fsys, dir); err == nil && now.newest() != l.newest() {
 				continue
