@@ -2,7 +2,6 @@ package log
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/ottlalog/ottla/segment"
@@ -28,7 +27,6 @@ func (l *Log) Sync(ctx context.Context, below int64) error {
 		}
 		select {
 		case l.turn <- struct{}{}:
-			runtime.Gosched() // whom the sync before has woken, and who is about to append, comes along
 			var err error
 			if l.synced.Load() < below {
 				err = l.syncAll()
