@@ -13,7 +13,7 @@ import (
 // Errors that a caller handles.
 var (
 	// ErrClosed is returned by everything after Close.
-	ErrClosed = errors.New("closed")
+	ErrClosed = segment.ErrClosed
 
 	// ErrOffsetOutOfRange is matched by every *OffsetError.
 	ErrOffsetOutOfRange = errors.New("offset out of range")

@@ -450,3 +450,21 @@ func TestFilesThatCantBeReadAreErrors(t *testing.T) {
 		require.True(t, maps.Equal(before, snapshot(t, s.mem)))
 	}
 }
+
+// TestTheFirstRecordsMayBeCutToo: before anything was synced there is a recovery point that says so. What the kernel hasn't
+// written of the very first batches is an unfinished append, then, and no damage.
+func TestTheFirstRecordsMayBeCutToo(t *testing.T) {
+	cfg := log.Config{SegmentBytes: 4096, Sync: log.SyncNever}
+	mem := newMem(t)
+	l := open(t, mem, cfg)
+	for range 3 {
+		appendOne(t, l)
+	}
+	mem = mem.Kill()
+	seg := segmentsOf(t, mem)[0]
+	edit(t, mem, seg.path, zeroFrom(seg.batches[1].pos, seg.batches[1].end-seg.batches[1].pos))
+	l = open(t, mem, cfg)
+	require.Empty(t, l.Recovery().Damage)
+	require.Len(t, l.Recovery().SetAside, 1)
+	require.EqualValues(t, 1, l.End())
+}

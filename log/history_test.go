@@ -54,7 +54,7 @@ func (h *history) batch(base int64, records, size int) []record.Record {
 func (h *history) append(l *log.Log, records, size int) error {
 	base := l.End()
 	recs := h.batch(base, records, size)
-	at, err := l.Append(record.HeaderAt(0, 0), recs)
+	at, err := l.Append(codecHeader(h.serial), recs)
 	if err != nil && l.End() != base {
 		return fmt.Errorf("MISTAKE: a failed append has moved the end from %d to %d", base, l.End())
 	}
@@ -176,6 +176,10 @@ func (h *history) mayLose(d *segment.CorruptionError) bool {
 }
 
 func (h *history) checkBatch(b record.Batch, next int64) (int64, error) {
+	b, err := b.Decompress(nil, 1<<20)
+	if err != nil {
+		return 0, err
+	}
 	it := b.Records()
 	var rec record.Record
 	for it.Next(&rec) {

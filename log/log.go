@@ -104,8 +104,11 @@ func (l *Log) failLocked(cause error) error {
 
 func (l *Log) setSegmentsLocked(segs []*segment.Segment) { l.segments.Store(&segs) }
 
-// takeTurn waits for the turn.
+// takeTurn waits for the turn, which nobody gets whose context has ended.
 func (l *Log) takeTurn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case l.turn <- struct{}{}:
 		return nil
@@ -156,7 +159,7 @@ func (l *Log) Close() error {
 		err = errors.Join(err, l.point.store(l.onDisk.from(l.start.Load())))
 	}
 	for _, s := range *l.segments.Load() {
-		err = errors.Join(err, s.Abandon())
+		err = errors.Join(err, s.Close())
 	}
 	l.stable.Close(ErrClosed)
 	return err

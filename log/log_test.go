@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -215,4 +216,62 @@ func TestOpeningReadsTheUnsyncedTailOnly(t *testing.T) {
 	}
 	few, many := read(5), read(50)
 	require.InDelta(t, few, many, 1000)
+}
+
+// TestASecondOpeningScansNothing: what one recovery has read, the next one need not, even if a kill came first.
+func TestASecondOpeningScansNothing(t *testing.T) {
+	mem := newMem(t)
+	l := open(t, mem, small)
+	end := fill(t, l, 100, 2)
+	for range 2 {
+		mem = mem.Kill()
+		l = open(t, mem, small)
+		require.Equal(t, end, l.End())
+	}
+	require.Zero(t, l.Recovery())
+	require.EqualValues(t, end, readAll(t, l, 0))
+}
+
+// TestAnEmptyLastSegmentIsNothingToRecover: it was rolled and not yet appended to when the log was closed.
+func TestAnEmptyLastSegmentIsNothingToRecover(t *testing.T) {
+	mem := newMem(t)
+	l := open(t, mem, small)
+	end := fill(t, l, 3, 1)
+	require.NoError(t, l.Tick(t.Context(), time.Now().Add(8*24*time.Hour)))
+	require.Len(t, segmentsOf(t, mem), 2)
+	require.NoError(t, l.Close())
+	for range 2 {
+		mem = mem.PowerCut(nil)
+		l = open(t, mem, small)
+		require.Zero(t, l.Recovery())
+		require.Equal(t, end, l.End())
+		require.NoError(t, l.Close())
+	}
+	l = open(t, mem, small)
+	fill(t, l, 3, 1)
+	require.EqualValues(t, end+3, readAll(t, l, 0))
+}
+
+// TestSizeIsWhatTheFilesHold, as counted by the next process, whatever was deleted, damaged or skipped.
+func TestSizeIsWhatTheFilesHold(t *testing.T) {
+	s := newSubject(t, small, true)
+	edit(t, s.mem, s.sealed.path, flipAt(s.sealed.batches[3].pos+70))
+	edit(t, s.mem, s.active.path, flipAt(s.active.batches[2].pos+70))
+	l := open(t, s.mem, small)
+	require.Len(t, readWithGaps(t, l), 2)
+	for _, offset := range []int64{0, s.segs[1].base, s.segs[1].batches[2].base, s.end, s.end} {
+		require.NoError(t, l.DeleteBefore(t.Context(), offset))
+		fill(t, l, 2, 1)
+		size := l.Size()
+		require.NoError(t, l.Close())
+		held := int64(0)
+		for path, content := range snapshot(t, s.mem) {
+			if filepath.Ext(path) == ".log" {
+				held += int64(len(content))
+			}
+		}
+		require.Equal(t, held, size)
+		l = open(t, s.mem, small)
+		require.Equal(t, size, l.Size())
+	}
 }

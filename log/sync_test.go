@@ -145,3 +145,21 @@ func TestSyncPolicyStrings(t *testing.T) {
 	require.Equal(t, "never", log.SyncNever.String())
 	require.True(t, log.SyncInterval(0).Always())
 }
+
+// TestACancelledContextChangesNothing, whether or not the disk is busy.
+func TestACancelledContextChangesNothing(t *testing.T) {
+	mem := newMem(t)
+	l := open(t, mem, small)
+	end := fill(t, l, 100, 1)
+	files := snapshot(t, mem)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		require.ErrorIs(t, l.DeleteBefore(ctx, 50), context.Canceled)
+		require.ErrorIs(t, l.Truncate(ctx, 50), context.Canceled)
+		require.ErrorIs(t, l.Tick(ctx, time.Now().Add(30*24*time.Hour)), context.Canceled)
+	}
+	require.Zero(t, l.Start())
+	require.Equal(t, end, l.End())
+	require.Equal(t, files, snapshot(t, mem))
+}

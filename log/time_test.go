@@ -25,7 +25,7 @@ func timed(t testing.TB, rng *rand.Rand, clock func() int64, batches int) (*log.
 			recs[i] = record.Record{Time: time.UnixMilli(ms), Value: value(int64(len(times)))}
 			times = append(times, ms)
 		}
-		_, err := l.Append(record.HeaderAt(0, 0), recs)
+		_, err := l.Append(codecHeader(len(ends)), recs)
 		require.NoError(t, err)
 		ends = append(ends, l.End())
 		if rng.IntN(20) == 0 {

@@ -1,12 +1,16 @@
 package log_test
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/log"
+	"github.com/ottlalog/ottla/record"
 )
 
 // TestTruncateToEachBatch: what is before stays, what is behind is gone, also after the next Open, and other records take
@@ -116,6 +120,32 @@ func TestTruncationIsFinishedAfterACrash(t *testing.T) {
 			if err == nil && ops < n {
 				return
 			}
+		}
+	}
+}
+
+// TestTruncationBesideAppends: an append that has stored its records, and not returned yet, doesn't bring back as stable what
+// was cut off meanwhile.
+func TestTruncationBesideAppends(t *testing.T) {
+	for _, policy := range []log.SyncPolicy{log.SyncAlways, log.SyncNever} {
+		l := open(t, newMem(t), log.Config{SegmentBytes: 4096, Sync: policy})
+		recs := []record.Record{{Time: time.UnixMilli(1)}}
+		for range 150 {
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for range 5 {
+						if _, err := l.Append(record.HeaderAt(0, 0), recs); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			if err := l.Truncate(context.Background(), l.End()/2); err != nil {
+				t.Error(err)
+			}
+			wg.Wait()
+			require.LessOrEqual(t, l.Stable().Load(), l.End())
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"sync/atomic"
 	"time"
@@ -32,7 +31,8 @@ type Partition struct {
 	leader *log.Log // nil: unavailable
 	cause  error    // why
 	epoch  atomic.Int32
-	always bool // the leader acknowledges after a sync
+	always bool               // the leader acknowledges after a sync
+	header record.BatchHeader // of batches whose producer decides nothing
 
 	// hw is the high watermark. It is closed with the error that readers get when the partition ends.
 	hw notify.Offset
@@ -46,23 +46,27 @@ type Config struct {
 	Dir string
 	// Epoch is the leader's reign, stamped into each batch.
 	Epoch int32
+	// Codec is what Append compresses batches with.
+	Codec record.Codec
 	Log   log.Config
 }
 
 // Open opens a partition. Where its data is missing, damaged beyond reading, or can't be accessed, the partition is
-// returned all the same, unavailable: see Err. An error is about a shortage (open files, memory) or a broken disk and
-// says nothing about the data.
+// returned all the same, unavailable: see Err. An error is about a shortage (open files, memory, space), which says nothing
+// about the partition.
 func Open(fsys vfs.FS, cfg Config) (*Partition, error) {
 	l, err := log.Open(fsys, cfg.Dir, cfg.Log)
 	if err != nil {
 		err = fmt.Errorf("topic %q partition %d: %w", cfg.Topic, cfg.Number, err)
-		if errors.Is(err, log.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return Unavailable(cfg.Topic, cfg.Number, fmt.Errorf("%w: %w", ErrNoLeader, err)), nil
+		if errors.Is(err, vfs.ErrShortage) || errors.Is(err, log.ErrNoSpace) {
+			return nil, err
 		}
-		return nil, err
+		return Unavailable(cfg.Topic, cfg.Number, fmt.Errorf("%w: %w", ErrNoLeader, err)), nil
 	}
 	p := &Partition{topic: cfg.Topic, number: cfg.Number, leader: l, always: cfg.Log.Sync.Always()}
 	p.epoch.Store(cfg.Epoch)
+	p.header = record.HeaderAt(0, cfg.Epoch)
+	p.header.Attributes = record.Attributes(cfg.Codec)
 	p.advance()
 	return p, nil
 }

@@ -14,6 +14,9 @@ var (
 	// ErrRemoved is returned by Acquire after the segment has been removed.
 	ErrRemoved = errors.New("segment removed")
 
+	// ErrClosed is returned by Acquire after Close.
+	ErrClosed = errors.New("closed")
+
 	// ErrCorrupt is matched by every *CorruptionError.
 	ErrCorrupt = record.ErrCorrupt
 )

@@ -2,7 +2,9 @@ package segment
 
 import (
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,4 +97,25 @@ func TestFaultsBesideGoodReaders(t *testing.T) {
 	}
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
+}
+
+// TestFaultsBesideTheHostsSignalHandler: a host may listen for the signal of a fault, and may have its own setting for faults.
+// Neither is in the way of the other.
+func TestFaultsBesideTheHostsSignalHandler(t *testing.T) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGBUS, syscall.SIGSEGV)
+	defer signal.Stop(heard)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+
+	s := onDisk(t)
+	v, err := s.Acquire()
+	require.NoError(t, err)
+	defer v.Release()
+	require.NoError(t, os.Truncate(s.Path(), 0))
+	var fault *FaultError
+	_, err = v.ReadAt(make([]byte, 10), 0)
+	require.ErrorAs(t, err, &fault)
+	require.ErrorAs(t, put(s, 500, 1), &fault)
+	require.True(t, debug.SetPanicOnFault(true), "as the host has set it")
+	require.Empty(t, heard, "a fault is no signal that someone has sent")
 }

@@ -58,8 +58,8 @@ type Segment struct {
 
 	mu struct {
 		sync.Mutex
-		src     *source // what views read from; nil: sealed and not open
-		removed bool
+		src  *source // what views read from; nil: sealed and not open
+		gone error   // why there are no more views: ErrRemoved or ErrClosed
 	}
 }
 
@@ -147,11 +147,21 @@ func indexPath(path string) string { return strings.TrimSuffix(path, logSuffix) 
 // Remove deletes the segment's files. Views that are held stay readable. The removal is durable after a sync of the
 // folder.
 func (s *Segment) Remove() error {
+	err := s.leave(ErrRemoved)
+	return errors.Join(err, RemoveIndex(s.fs, s.path), removeIfThere(s.fs, s.path))
+}
+
+// Close gives the segment up without storing anything. Views that are held stay readable, but none of its files is opened
+// any more: their names may be another log's from then on.
+func (s *Segment) Close() error { return s.leave(ErrClosed) }
+
+// leave ends what anybody does with the segment's names.
+func (s *Segment) leave(cause error) error {
 	s.mu.Lock()
-	s.mu.removed = true
+	s.mu.gone = cause
 	s.mu.Unlock()
 	x := s.index.Load()
 	x.mu.Lock() // nobody stores an index any more
 	defer x.mu.Unlock()
-	return errors.Join(s.closeWriter(), RemoveIndex(s.fs, s.path), removeIfThere(s.fs, s.path))
+	return s.closeWriter()
 }

@@ -225,3 +225,37 @@ func TestPathsStayInTheFolder(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, Name(7)), s.Path())
 	require.Equal(t, filepath.Join(dir, "00000000000000000007.index"), indexPath(s.Path()))
 }
+
+// TestAClosedSegmentTouchesNoFile: its names may be another log's. Views that are held go on, and look-ups that need a file
+// say that it is closed.
+func TestAClosedSegmentTouchesNoFile(t *testing.T) {
+	mem := newMem(t)
+	fault := vfs.NewFault(mem, nil)
+	s := create(t, fault, 0, options)
+	batches := fill(t, s, rngFor(1), 20, ticking())
+	require.NoError(t, s.Seal())
+	v, err := s.Acquire()
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close(), "closing twice is harmless")
+	fault.Decide(func(op vfs.Op) (o vfs.Outcome) {
+		if op.Kind != vfs.KindRead && op.Kind != vfs.KindClose {
+			t.Errorf("%v of %s", op.Kind, op.Name)
+		}
+		return o
+	})
+	b := make([]byte, s.Size())
+	_, err = v.ReadAt(b, 0)
+	require.NoError(t, err)
+	requireBatches(t, b, batches)
+	for range 2 {
+		_, err = s.Acquire()
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = s.Lookup(5)
+		require.ErrorIs(t, err, ErrClosed)
+		_, _, err = s.LookupTime(5)
+		require.ErrorIs(t, err, ErrClosed)
+	}
+	require.NoError(t, v.Release())
+	requireNoHandles(t, mem)
+}

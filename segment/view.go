@@ -37,8 +37,8 @@ type View struct {
 func (s *Segment) Acquire() (View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.removed {
-		return View{}, ErrRemoved
+	if s.mu.gone != nil {
+		return View{}, s.mu.gone
 	}
 	if s.mu.src == nil {
 		f, err := s.fs.OpenRead(s.path)

@@ -201,7 +201,7 @@ func (s *Segment) trim() error {
 	return nil
 }
 
-// Abandon gives an active segment's memory and file back without storing anything: for a log that has failed.
+// Abandon gives an active segment's memory and file back without storing anything: for one that another takes the place of.
 func (s *Segment) Abandon() error { return s.closeWriter() }
 
 // closeWriter drops the owner's hold on the mappings; they go with the last view.
