@@ -27,7 +27,11 @@ var floors = [][]string{
 }
 
 // outside is what the library may need beside the standard library.
-var outside = []string{"github.com/tidwall/wal", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}
+var outside = []string{
+	"github.com/tidwall/wal", "github.com/cespare/xxhash/v2", "golang.org/x/sys/unix", "golang.org/x/sys/windows",
+	"github.com/klauspost/compress/gzip", "github.com/klauspost/compress/snappy", "github.com/klauspost/compress/zstd",
+	"github.com/pierrec/lz4/v4",
+}
 
 func floorOf(pkg string) int {
 	for i, floor := range floors {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/ottlalog/ottla/record"
@@ -14,17 +15,27 @@ import (
 type Appended struct {
 	Base int64 // offset of the first record
 	Next int64 // offset after the last
-	// Time is the timestamp, in ms since 1970, that records without one got.
-	Time int64
+	// Time is the timestamp, in ms since 1970, that records without one got, or with LogAppendTime all of them.
+	Time          int64
+	LogAppendTime bool
 }
 
-// Append stores the records as one batch at the end of the log and returns where. The epoch and the producer's fields
-// are taken from h, its offsets are not. The records are copied. Under SyncAlways they are on the disk only after Sync.
+// Timestamp returns the timestamp, in ms since 1970, that a record of the batch was stored with.
+func (a Appended) Timestamp(r *record.Record) int64 {
+	if a.LogAppendTime {
+		return a.Time
+	}
+	return record.Millis(r.Time, a.Time)
+}
+
+// Append stores the records as one batch at the end of the log and returns where. The epoch, the producer's fields and the
+// codec are taken from h, its offsets are not. The records are copied. Under SyncAlways they are on the disk only after
+// Sync. A batch that the codec doesn't make smaller, or that is larger than may be decompressed, is stored as it is.
 //
-// ErrRecordTooLarge, ErrNoSpace and errors that match record.ErrTime and the like leave the log as it was. After any
+// ErrRecordTooLarge, ErrNoSpace, ErrTimestamp and errors that match record.ErrTime and the like leave the log as it was. After any
 // other error it takes no more appends: see ErrFailed.
 func (l *Log) Append(h record.BatchHeader, recs []record.Record) (Appended, error) {
-	now := appendTime(recs)
+	now := l.appendTime(recs)
 	layout, err := record.Plan(recs, now)
 	if err != nil {
 		return Appended{}, err
@@ -32,15 +43,37 @@ func (l *Log) Append(h record.BatchHeader, recs []record.Record) (Appended, erro
 	if err := l.checkSizes(&layout, recs); err != nil {
 		return Appended{}, err
 	}
+	if err := l.cfg.CheckTimes(now, recs...); err != nil {
+		return Appended{}, err
+	}
+	if c := h.Attributes.Codec(); c != record.CodecNone && layout.Size <= l.cfg.decompressed() {
+		p := packs.Get().(*pack)
+		defer p.release()
+		p.b = layout.Compress(p.b[:0], c, recs) // before the lock is taken
+	}
 	base, err := l.assign(&h, &layout, recs)
 	if err != nil {
 		return Appended{}, err
 	}
-	next := base + int64(len(recs))
-	if !l.cfg.Sync.Always() {
-		l.stable.Advance(next)
+	if l.cfg.LogAppendTime {
+		now = h.MaxTimestamp
 	}
-	return Appended{Base: base, Next: next, Time: now}, nil
+	return Appended{Base: base, Next: base + int64(len(recs)), Time: now, LogAppendTime: l.cfg.LogAppendTime}, nil
+}
+
+// pack is where compressed records are until they are stored.
+type pack struct{ b []byte }
+
+var packs = sync.Pool{New: func() any { return new(pack) }}
+
+// maxPack is the most that a pack keeps for the next batch.
+const maxPack = 4 << 20
+
+func (p *pack) release() {
+	if cap(p.b) > maxPack {
+		p.b = nil
+	}
+	packs.Put(p)
 }
 
 // assign stores the batch at the log's end and returns its first offset.
@@ -52,21 +85,19 @@ func (l *Log) assign(h *record.BatchHeader, layout *record.Layout, recs []record
 	}
 	base = l.end.Load()
 	h.BaseOffset = base
+	if l.cfg.LogAppendTime { // read under the lock: in the order of the offsets
+		h.Attributes |= record.FlagLogAppendTime
+		h.MaxTimestamp = time.Now().UnixMilli()
+	}
 	if err := l.storeLocked(h, layout, recs); err != nil {
 		return 0, l.failUnlessRetryableLocked(err)
 	}
-	l.end.Store(base + int64(len(recs)))
-	return base, nil
-}
-
-// appendTime reads the clock only if a record needs it.
-func appendTime(recs []record.Record) int64 {
-	for i := range recs {
-		if recs[i].Time.IsZero() {
-			return time.Now().UnixMilli()
-		}
+	next := base + int64(len(recs))
+	l.end.Store(next)
+	if !l.cfg.Sync.Always() {
+		l.stable.Advance(next) // under the lock, so that a truncation comes before or after it as a whole
 	}
-	return 0
+	return base, nil
 }
 
 // checkSizes refuses what can't be stored before anything is.
@@ -79,9 +110,9 @@ func (l *Log) checkSizes(layout *record.Layout, recs []record.Record) error {
 			}
 		}
 	}
-	if layout.Size > segment.MaxBytes/2 {
+	if layout.Size > MaxBatchBytes {
 		return fmt.Errorf("%w: the batch of %d records has %d bytes of at most %d",
-			ErrRecordTooLarge, len(recs), layout.Size, segment.MaxBytes/2)
+			ErrRecordTooLarge, len(recs), layout.Size, MaxBatchBytes)
 	}
 	return nil
 }

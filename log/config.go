@@ -97,6 +97,10 @@ type Config struct {
 	RetentionAge time.Duration
 	// MaxRecordBytes is the most that key, value and headers of one record may have together; 0: 8 MiB.
 	MaxRecordBytes int
+	// LogAppendTime gives each record the time of its append, by the local clock, instead of its own.
+	LogAppendTime bool
+	// MaxTimestampAhead is how far a record's time may be ahead of the local clock; 0 or less: any time is taken.
+	MaxTimestampAhead time.Duration
 	// MinFree is how many bytes of the disk appends leave free; 0: none.
 	MinFree int64
 	// Sync says when records are forced to the disk.
@@ -111,6 +115,19 @@ const (
 	DefaultSegmentAge     = 7 * 24 * time.Hour
 	DefaultMaxRecordBytes = 8 << 20
 )
+
+// MaxBatchBytes is the most that a batch may have, compressed or not.
+const MaxBatchBytes = segment.MaxBytes / 2
+
+// leastDecompressed is what a batch may have once decompressed, however small the records are kept.
+const leastDecompressed = 64 << 20
+
+// decompressed is the most that a batch may have once decompressed: larger ones are stored as they are, and not read if
+// they come from elsewhere. Only for batches beyond 64 MiB does it matter that MaxRecordBytes was another when they were
+// stored.
+func (c Config) decompressed() int {
+	return min(max(leastDecompressed, 2*c.MaxRecordBytes), MaxBatchBytes)
+}
 
 func (c Config) withDefaults() Config {
 	if c.SegmentBytes <= 0 {

@@ -86,6 +86,12 @@ func (r *Reader) Next(bound int64) (record.Batch, error) {
 	return record.Batch{}, io.EOF
 }
 
+// Decompress returns a batch of the log uncompressed, in memory that is the caller's: see [record.Batch.Decompress]. What is
+// more than 64 MiB, and more than twice Config.MaxRecordBytes, is a *record.SizeError.
+func (l *Log) Decompress(b record.Batch, buf []byte) (record.Batch, error) {
+	return b.Decompress(buf, l.cfg.decompressed())
+}
+
 // passedBy is the error of a reader that retention has overtaken.
 func (r *Reader) passedBy() error {
 	if start := r.log.start.Load(); r.next < start {

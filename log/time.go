@@ -64,7 +64,11 @@ func (l *Log) searchTime(s *segment.Segment, t, bound int64) (rec record.Record,
 			return rec, io.EOF
 		}
 		if h.MaxTimestamp >= t && h.NextOffset() > start {
-			if found, err := firstSince(batch, t, start, &rec); found || err != nil {
+			plain, err := l.Decompress(batch, nil)
+			if err != nil {
+				return rec, err
+			}
+			if found, err := firstSince(plain, t, start, &rec); found || err != nil {
 				return rec, err
 			}
 		}

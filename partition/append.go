@@ -41,25 +41,27 @@ func (e *SendError) Error() string {
 // Unwrap returns the cause.
 func (e *SendError) Unwrap() error { return e.Err }
 
-// Append stores the records as one batch, at consecutive offsets, and returns once they are below the high watermark. The
-// records are neither kept nor changed. An error is a *SendError.
+// Append stores the records as one batch, at consecutive offsets, and returns once they are below the high watermark. They
+// are compressed as the partition's settings say, and neither kept nor changed. An error is a *SendError.
 func (p *Partition) Append(ctx context.Context, recs []record.Record) (log.Appended, error) {
-	at, err := p.Store(ctx, recs)
+	at, err := p.Store(ctx, p.header, recs)
 	if err != nil {
 		return at, err
 	}
 	return at, p.Await(ctx, at.Next)
 }
 
-// Store is the first half of Append: it stores the records and doesn't wait until they are acknowledged.
-func (p *Partition) Store(ctx context.Context, recs []record.Record) (log.Appended, error) {
+// Store is the first half of Append: it stores the records and doesn't wait until they are acknowledged. h has what their
+// producer decides, the codec among it; offsets and epoch in it are ignored.
+func (p *Partition) Store(ctx context.Context, h record.BatchHeader, recs []record.Record) (log.Appended, error) {
 	if err := ctx.Err(); err != nil {
 		return log.Appended{}, p.sendError(NotStored, err)
 	}
 	if p.leader == nil {
 		return log.Appended{}, p.sendError(NotStored, p.cause)
 	}
-	at, err := p.leader.Append(record.HeaderAt(0, p.epoch.Load()), recs)
+	h.LeaderEpoch = p.epoch.Load()
+	at, err := p.leader.Append(h, recs)
 	if err != nil {
 		return at, p.sendError(NotStored, err)
 	}

@@ -421,3 +421,43 @@ func TestABatchWithoutRecordsAtTheEndIsWaitedBehind(t *testing.T) {
 		require.EqualValues(t, 3, rec.Offset)
 	})
 }
+
+// TestTheStartMayLieInsideABatch: what is below it can't be read, whether the start moved before the reader came or under it,
+// and also by the next process.
+func TestTheStartMayLieInsideABatch(t *testing.T) {
+	mem := newMem(t)
+	p := open(t, mem, log.Config{})
+	recs := make([]record.Record, 10)
+	for i := range recs {
+		recs[i] = record.Record{Value: fmt.Append(nil, i), Time: time.UnixMilli(int64(i))}
+	}
+	_, err := p.Append(t.Context(), recs)
+	require.NoError(t, err)
+	early, err := p.NewReader(partition.Earliest)
+	require.NoError(t, err)
+	require.NoError(t, p.DeleteBefore(t.Context(), 4))
+	_, err = early.Read(nil, 10)
+	require.ErrorIs(t, err, log.ErrOffsetOutOfRange)
+	require.NoError(t, early.SeekTo(partition.Earliest))
+	for range 2 {
+		for _, start := range []partition.Start{partition.Earliest, partition.At(4), partition.AtTime(time.UnixMilli(1))} {
+			r, err := p.NewReader(start)
+			require.NoError(t, err)
+			got, err := r.Read(nil, 10)
+			require.NoError(t, err)
+			require.Len(t, got, 6, start)
+			require.EqualValues(t, 4, got[0].Offset, start)
+			require.Equal(t, "4", string(got[0].Value), start)
+			require.NoError(t, r.Close())
+		}
+		if early != nil {
+			got, err := early.Read(nil, 10)
+			require.NoError(t, err)
+			require.Len(t, got, 6)
+			require.NoError(t, early.Close())
+			early = nil
+		}
+		require.NoError(t, p.Close())
+		p = open(t, mem, log.Config{})
+	}
+}

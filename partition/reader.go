@@ -20,8 +20,9 @@ type Reader struct {
 	it    record.Iterator // over the current batch
 	open  bool            // it has more to give
 	owned bool            // the current batch is a copy that belongs to the caller
+	plain []byte          // where the current batch was decompressed, unless it is owned
 	after int64           // offset behind the current batch
-	bad   error           // the current batch can't be decoded; until Skip or SeekTo
+	bad   error           // the current batch can't be decompressed or decoded; until Skip or SeekTo
 	next  int64
 	wait  notify.Waiter
 
@@ -217,9 +218,31 @@ func (r *Reader) load(ctx context.Context, owned bool) error {
 	if err != nil {
 		return r.p.wrap(err)
 	}
-	if owned {
-		batch = batch.Clone()
+	r.after = batch.Header().NextOffset()
+	if batch, err = r.unpack(batch, owned); err != nil {
+		r.bad = r.p.wrap(err)
+		return r.bad
 	}
-	r.it, r.open, r.owned, r.after = batch.Records(), true, owned, batch.Header().NextOffset()
+	r.it, r.open, r.owned = batch.Records(), true, owned
 	return nil
+}
+
+// maxPlain is the most memory that a reader keeps for batches that it decompresses.
+const maxPlain = 1 << 20
+
+// unpack makes a batch readable, once for all of its records: in memory that will be the caller's, or the reader's.
+func (r *Reader) unpack(batch record.Batch, owned bool) (record.Batch, error) {
+	switch compressed := batch.Header().Attributes.Codec() != record.CodecNone; {
+	case compressed && owned:
+		return r.p.leader.Decompress(batch, nil)
+	case owned:
+		return batch.Clone(), nil
+	case !compressed:
+		return batch, nil
+	}
+	batch, err := r.p.leader.Decompress(batch, r.plain)
+	if r.plain = batch.Bytes(); cap(r.plain) > maxPlain {
+		r.plain = nil
+	}
+	return batch, err
 }

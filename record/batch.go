@@ -39,7 +39,8 @@ func (b Batch) Header() BatchHeader { return b.header }
 // Bytes returns the bytes of the whole batch: not a copy.
 func (b Batch) Bytes() []byte { return b.bytes }
 
-// Records returns an iterator over the batch's records.
+// Records returns an iterator over the batch's records. Of a compressed batch it has none, and ErrCompressed: Decompress
+// comes first.
 func (b Batch) Records() Iterator {
 	it := Iterator{
 		bytes:      b.bytes,
@@ -52,13 +53,14 @@ func (b Batch) Records() Iterator {
 		appendTime: b.header.MaxTimestamp,
 		attributes: b.header.Attributes,
 	}
-	if c := b.header.Attributes.Codec(); c != CodecNone {
-		it.stop(&CodecError{Codec: c})
+	if b.header.Attributes.Codec() != CodecNone {
+		it.stop(ErrCompressed)
 	}
 	return it
 }
 
 // Validate reads through all records and returns what Records would end with: nil if the batch is good in every part.
+// Like Records it wants a batch that isn't compressed.
 // It allocates nothing unless it finds fault.
 func (b Batch) Validate() error {
 	it := b.Records()

@@ -104,3 +104,36 @@ func encode(tb testing.TB, h record.BatchHeader, recs []record.Record) []byte {
 	l.Put(b, h, recs)
 	return b
 }
+
+// BenchmarkCodecs compresses and decompresses a batch of 1000 records that differ a little.
+func BenchmarkCodecs(b *testing.B) {
+	recs := repetitive(1000)
+	size := int64(len(encode(b, record.HeaderAt(0, 0), recs)))
+	for _, c := range codecs {
+		packed := pack(b, c, record.HeaderAt(0, 0), recs)
+		var buf []byte
+		b.Run(c.String()+"/compress", func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(size)
+			for b.Loop() {
+				l, err := record.Plan(recs, now)
+				if err != nil {
+					b.Fatal(err)
+				}
+				buf = l.Compress(buf[:0], c, recs)
+			}
+			b.ReportMetric(float64(size)/float64(len(packed.Bytes())), "ratio")
+		})
+		b.Run(c.String()+"/decompress", func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(size)
+			for b.Loop() {
+				plain, err := packed.Decompress(buf, 1<<20)
+				if err != nil {
+					b.Fatal(err)
+				}
+				buf = plain.Bytes()
+			}
+		})
+	}
+}

@@ -44,14 +44,25 @@
 // A varint has 32 bits and at most five bytes, a varlong 64 and ten: seven bits a byte, the low ones first, zigzag-coded so
 // that -1 takes one byte. The fields fill the record, and the records fill the batch, exactly.
 //
-// The records of a compressed batch (codec other than 0) are one compressed stream. Such batches can be parsed, and so
-// copied and checked; reading their records gives ErrCodec for now.
+// # A compressed batch
+//
+// The records of a compressed batch (codec other than 0) are one compressed stream, from byte 61 to the end, over which
+// the checksum goes as it stands. So such a batch can be parsed, checked and copied as it is.
+//
+//	1 gzip     a gzip stream
+//	2 snappy   blocks of 32 KiB in the framing of Xerial's Java library: 82 'SNAPPY' 00, twice an int32 1, then each block
+//	           as an int32 length and so many bytes. One bare block is read too
+//	3 lz4      an LZ4 frame; written with independent blocks of 64 KiB and no checksums
+//	4 zstd     Zstandard frames; written as one, which tells its size
 //
 // # Writing and reading
 //
 // Writing takes two steps, so that room and limits can be checked before a byte is stored: Plan measures, Layout.Put
 // writes. Reading takes two as well: Parse vouches for a batch as a whole, Batch.Records or Batch.Validate for what is in
 // it. Neither allocates, and nothing that untrusted bytes claim decides how much memory is taken.
+//
+// Compression is a step between the two: Layout.Compress packs what was planned, and Batch.Decompress makes a plain batch
+// of a compressed one, within a limit.
 //
 // All functions are safe for concurrent use, on bytes that nobody writes to meanwhile. Values that hold a position
 // (Iterator) belong to one goroutine.

@@ -17,9 +17,12 @@ var (
 	// stands outside the checksum and so can't tell another version from damage.
 	ErrMagic = fmt.Errorf("%w: unsupported magic", ErrCorrupt)
 
-	// ErrCodec says that the batch is sound as far as its checksum reaches, but that its records are compressed in a way
-	// that this package can't undo. The error that carries it is a *CodecError.
-	ErrCodec = errors.New("record: unsupported compression")
+	// ErrCompressed says that the records of a compressed batch were to be read without Decompress.
+	ErrCompressed = errors.New("record: batch is compressed")
+
+	// ErrSize says that the batch is sound as far as its checksum reaches, but that it would be larger than allowed once
+	// decompressed. The error that carries it is a *SizeError.
+	ErrSize = errors.New("record: batch too large to be decompressed")
 )
 
 // What planning can meet. The error names the record.
@@ -52,7 +55,7 @@ const (
 // FormatError says where in a batch the bytes break the format, and how. It matches ErrCorrupt.
 type FormatError struct {
 	Stage Stage
-	Pos   int    // bytes from the start of the batch
+	Pos   int    // bytes from the start of the batch, of the decompressed one where that is read
 	What  string // what is wrong
 	Value int64  // the value found there
 	Err   error  // ErrCorrupt or ErrMagic
@@ -66,14 +69,19 @@ func (e *FormatError) Error() string {
 // Unwrap returns ErrCorrupt or ErrMagic.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// CodecError names a compression that this package can't undo. It matches ErrCodec.
-type CodecError struct{ Codec Codec }
+// SizeError says that a batch would have more than Limit bytes once decompressed. It matches ErrSize.
+type SizeError struct {
+	Codec Codec
+	Limit int
+}
 
 // Error implements error.
-func (e *CodecError) Error() string { return ErrCodec.Error() + ": " + e.Codec.String() }
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%v: more than %d bytes of %v", ErrSize, e.Limit, e.Codec)
+}
 
-// Unwrap returns ErrCodec.
-func (e *CodecError) Unwrap() error { return ErrCodec }
+// Unwrap returns ErrSize.
+func (e *SizeError) Unwrap() error { return ErrSize }
 
 func corrupt(s Stage, pos int, what string, value int64) error {
 	return &FormatError{Stage: s, Pos: pos, What: what, Value: value, Err: ErrCorrupt}

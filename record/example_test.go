@@ -68,3 +68,37 @@ func ExampleParse() {
 	// offset 1
 	// incomplete: 68 bytes left
 }
+
+// Compress a batch and read it again.
+func ExampleLayout_Compress() {
+	recs := make([]record.Record, 100)
+	for i := range recs {
+		recs[i].Value = []byte("the same again")
+	}
+	layout, err := record.Plan(recs, 0)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	layout.Compress(nil, record.CodecZstd, recs)
+	buf := make([]byte, layout.Size)
+	layout.Put(buf, record.HeaderAt(0, 0), recs)
+
+	batch, err := record.Parse(buf)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	plain, err := batch.Decompress(nil, 1<<20)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	n := 0
+	it := plain.Records()
+	for r := new(record.Record); it.Next(r); {
+		n++
+	}
+	fmt.Println(batch.Header().Attributes.Codec(), n, it.Err(), len(buf) < len(plain.Bytes())/4)
+	// Output: zstd 100 <nil> true
+}

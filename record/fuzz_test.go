@@ -1,8 +1,12 @@
 package record_test
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/ottlalog/ottla/record"
 )
@@ -79,4 +83,35 @@ func scripted(s []byte) []record.Record {
 		recs = append(recs, r)
 	}
 	return recs
+}
+
+// FuzzDecompress takes the bytes for the compressed records of a batch.
+func FuzzDecompress(f *testing.F) {
+	for _, x := range loadVectors(f).Valid {
+		if c := x.Decoded.Attributes.Codec(); c != record.CodecNone {
+			f.Add(byte(c), []byte(x.Hex[record.HeaderSize:]))
+		}
+	}
+	f.Fuzz(func(t *testing.T, codec byte, packed []byte) {
+		raw := make([]byte, record.HeaderSize, record.HeaderSize+len(packed))
+		record.SetBase(raw, 0, 0)
+		raw[16], raw[22] = 2, 1+codec%4
+		b, err := record.Parse(sign(append(raw, packed...)))
+		require.NoError(t, err)
+		for _, limit := range []int{0, record.HeaderSize, 1000, 1 << 20} {
+			plain, err := b.Decompress(nil, limit)
+			if err != nil {
+				require.True(t, errors.Is(err, record.ErrSize) || errors.Is(err, record.ErrCorrupt), "%v", err)
+				continue
+			}
+			require.LessOrEqual(t, len(plain.Bytes()), limit)
+			parsed, err := record.Parse(plain.Bytes())
+			require.NoError(t, err)
+			require.Equal(t, plain.Header(), parsed.Header())
+
+			again, err := b.Decompress(bytes.Repeat([]byte{0xAA}, 2000), limit) // what was there before shows nowhere
+			require.NoError(t, err)
+			require.Equal(t, plain.Bytes(), again.Bytes())
+		}
+	})
 }

@@ -39,7 +39,7 @@ func (it *Iterator) Next(r *Record) bool {
 	return it.next(r, &r.Headers)
 }
 
-// Err returns why Next ended: nil after the last record, else a *FormatError or *CodecError.
+// Err returns why Next ended: nil after the last record, else a *FormatError or ErrCompressed.
 func (it *Iterator) Err() error { return it.err }
 
 // next reads all fields but the headers into r, and these into headers unless it is nil.

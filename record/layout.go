@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Layout is the plan of a batch: all that must be known before its first byte is stored. Plan makes it and Put follows
-// it.
+// Layout is the plan of a batch: all that must be known before its first byte is stored. Plan makes it, Compress makes it
+// smaller where that is wanted, and Put follows it.
 type Layout struct {
 	Size            int   // bytes of the whole batch
 	Count           int32 // records
@@ -19,6 +19,9 @@ type Layout struct {
 	now        int64
 	baseOffset int64
 	keep       bool // offsets and times are the records' own, not given anew
+
+	codec  Codec // not CodecNone: Compress has
+	packed []byte
 }
 
 // Plan lays out a batch of new records, which take consecutive offsets from wherever the batch is put. A record

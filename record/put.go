@@ -7,8 +7,8 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Put writes the planned batch to dst[:l.Size], with the records that it was planned for. What dst held doesn't matter:
-// nothing is read from it but what was just written, once, for the checksum.
+// Put writes the planned batch to dst[:l.Size], with the records that it was planned for, or what Compress has made of
+// them. What dst held doesn't matter: nothing is read from it but what was just written, once, for the checksum.
 //
 // The caller sets h's base offset, leader epoch, producer fields and flags (see HeaderAt); length, checksum, codec, last
 // offset delta, timestamps and count come from the plan. Only with FlagLogAppendTime is h's MaxTimestamp the caller's to
@@ -19,7 +19,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (l *Layout) Put(dst []byte, h BatchHeader, recs []Record) {
 	b := dst[:len(dst):len(dst)][:l.Size] // never into dst's spare capacity
 	h.Length = int32(l.Size - lengthEnd)
-	h.Attributes &^= codecBits
+	h.Attributes = h.Attributes&^codecBits | Attributes(l.codec)
 	h.LastOffsetDelta = l.LastOffsetDelta
 	h.BaseTimestamp = l.BaseTimestamp
 	if !h.Attributes.LogAppendTime() {
@@ -28,10 +28,24 @@ func (l *Layout) Put(dst []byte, h BatchHeader, recs []Record) {
 	h.Count = l.Count
 	h.put(b)
 
-	if len(recs) != int(l.Count) || l.putRecords(b, recs) != l.Size {
-		panic("record: records changed between Plan and Put")
+	switch {
+	case len(recs) != int(l.Count):
+		panic(errChanged)
+	case l.codec != CodecNone:
+		copy(b[HeaderSize:], l.packed)
+	case l.putRecords(b, recs) != l.Size:
+		panic(errChanged)
 	}
-	binary.BigEndian.PutUint32(b[posCRC:], crc32.Checksum(b[posAttributes:], castagnoli))
+	seal(b)
+}
+
+const errChanged = "record: records changed between Plan and Put"
+
+// seal sets the checksum of the batch that fills b, and returns it.
+func seal(b []byte) uint32 {
+	sum := crc32.Checksum(b[posAttributes:], castagnoli)
+	binary.BigEndian.PutUint32(b[posCRC:], sum)
+	return sum
 }
 
 // putRecords writes the records after the header and returns where they end.

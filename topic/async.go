@@ -30,7 +30,7 @@ type async struct {
 
 // sending is one record on its way.
 type sending struct {
-	topic string
+	route *route
 	part  *partition.Partition
 	rec   record.Record // a copy
 	bytes int
@@ -69,7 +69,7 @@ func (p *Producer) SendAsync(ctx context.Context, topic string, rec record.Recor
 		done = func(Result, error) {}
 	}
 	bytes := log.ContentBytes(&rec) + overhead + len(rec.Headers)*headerOverhead
-	s := sending{topic: topic, part: part, rec: rec.Clone(), bytes: bytes, call: done}
+	s := sending{route: rt, part: part, rec: rec.Clone(), bytes: bytes, call: done}
 	return p.async.add(ctx, s)
 }
 
@@ -161,7 +161,7 @@ func (a *async) store() {
 	s := shares.Get().(*split)
 	defer s.release()
 	for i := range a.flight {
-		s.add(a.flight[i].part, &a.flight[i].rec)
+		s.add(a.flight[i].route, a.flight[i].part, &a.flight[i].rec)
 	}
 	ctx := context.Background()
 	s.store(ctx)
@@ -190,7 +190,7 @@ func (a *async) callBack() {
 func (a *async) finish(s *sending) {
 	defer func() {
 		if r := recover(); r != nil {
-			a.producer.set.opts.Logger.Error("callback of SendAsync panicked", "topic", s.topic, "panic", fmt.Sprint(r))
+			a.producer.set.opts.Logger.Error("callback of SendAsync panicked", "topic", s.route.topic.name, "panic", fmt.Sprint(r))
 		}
 		a.mu.Lock()
 		a.mu.bytes -= s.bytes

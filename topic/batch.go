@@ -43,11 +43,12 @@ type split struct {
 
 // share is what goes to one partition.
 type share struct {
-	n    int // its place in split.shares
-	part *partition.Partition
-	recs []record.Record
-	at   log.Appended
-	err  error
+	n      int // its place in split.shares
+	part   *partition.Partition
+	header record.BatchHeader
+	recs   []record.Record
+	at     log.Appended
+	err    error
 }
 
 var shares = sync.Pool{New: func() any { return &split{byPart: map[*partition.Partition]*share{}} }}
@@ -59,12 +60,12 @@ func (s *split) place(rt *route, recs []record.Record) error {
 		if err != nil {
 			return err
 		}
-		s.add(part, &recs[i])
+		s.add(rt, part, &recs[i])
 	}
 	return nil
 }
 
-func (s *split) add(part *partition.Partition, rec *record.Record) {
+func (s *split) add(rt *route, part *partition.Partition, rec *record.Record) {
 	sh := s.byPart[part]
 	if sh == nil {
 		if n := len(s.spare); n > 0 {
@@ -72,7 +73,7 @@ func (s *split) add(part *partition.Partition, rec *record.Record) {
 		} else {
 			sh = new(share)
 		}
-		sh.n, sh.part = len(s.shares), part
+		sh.n, sh.part, sh.header = len(s.shares), part, rt.header
 		s.shares = append(s.shares, sh)
 		s.byPart[part] = sh
 	}
@@ -84,7 +85,7 @@ func (s *split) add(part *partition.Partition, rec *record.Record) {
 // store stores all shares before any is waited for, so that their syncs can overlap.
 func (s *split) store(ctx context.Context) {
 	for _, sh := range s.shares {
-		sh.at, sh.err = sh.part.Store(ctx, sh.recs)
+		sh.at, sh.err = sh.part.Store(ctx, sh.header, sh.recs)
 	}
 }
 

@@ -51,6 +51,14 @@ type Config struct {
 	RetentionAge time.Duration `json:"retentionAge,omitempty"`
 	// MaxRecordBytes is the most that key, value and headers of one record may have together; 0: 8 MiB.
 	MaxRecordBytes int `json:"maxRecordBytes"`
+	// Compression is how batches are stored, unless their producer says otherwise; 0: None.
+	Compression Compression `json:"compression,omitempty"`
+
+	// Timestamps says whose time records have; 0: CreateTime.
+	Timestamps Timestamps `json:"timestamps,omitempty"`
+	// MaxTimestampAhead is how far a record's own time may be ahead of the broker's clock: one that is further is refused,
+	// with a *log.TimestampError. 0 or less: any time is taken.
+	MaxTimestampAhead time.Duration `json:"maxTimestampAhead,omitempty"`
 }
 
 // withDefaults returns the settings as they are kept, or an error that names everything that is wrong.
@@ -71,6 +79,8 @@ func (c Config) withDefaults(directories int) (Config, error) {
 	check(c.RetentionAge >= 0, "RetentionAge is %v", c.RetentionAge)
 	check(c.MaxRecordBytes >= 0 && c.MaxRecordBytes <= segment.MaxBytes/4,
 		"MaxRecordBytes is %d, not 0 to %d", c.MaxRecordBytes, segment.MaxBytes/4)
+	check(c.Timestamps.valid(), "Timestamps is none of the constants: %v", c.Timestamps)
+	check(c.Compression.valid(), "Compression is none of the constants: %v", c.Compression)
 
 	c.Partitions = orDefault(c.Partitions, 1)
 	c.Replicas = orDefault(c.Replicas, min(directories, 3))
@@ -78,6 +88,8 @@ func (c Config) withDefaults(directories int) (Config, error) {
 	c.SegmentBytes = orDefault(c.SegmentBytes, log.DefaultSegmentBytes)
 	c.SegmentAge = orDefault(c.SegmentAge, log.DefaultSegmentAge)
 	c.MaxRecordBytes = orDefault(c.MaxRecordBytes, log.DefaultMaxRecordBytes)
+	c.Compression = orDefault(c.Compression, None)
+	c.MaxTimestampAhead = max(c.MaxTimestampAhead, 0)
 	check(c.MinInSync <= c.Replicas, "MinInSync is %d of %d replicas", c.MinInSync, c.Replicas)
 	if len(wrong) > 0 {
 		return c, fmt.Errorf("%w: %s", ErrInvalidTopic, strings.Join(wrong, "; "))
@@ -88,7 +100,7 @@ func (c Config) withDefaults(directories int) (Config, error) {
 	return c, nil
 }
 
-func orDefault[T int | int64 | time.Duration](v, def T) T {
+func orDefault[T int | int64 | time.Duration | Compression](v, def T) T {
 	if v == 0 {
 		return def
 	}
@@ -127,13 +139,15 @@ type Options struct {
 
 func (o Options) logConfig(c Config) log.Config {
 	return log.Config{
-		SegmentBytes:   c.SegmentBytes,
-		SegmentAge:     c.SegmentAge,
-		RetentionBytes: c.RetentionBytes,
-		RetentionAge:   c.RetentionAge,
-		MaxRecordBytes: c.MaxRecordBytes,
-		MinFree:        o.MinFree,
-		Sync:           o.Sync,
-		Logger:         o.Logger,
+		SegmentBytes:      c.SegmentBytes,
+		SegmentAge:        c.SegmentAge,
+		RetentionBytes:    c.RetentionBytes,
+		RetentionAge:      c.RetentionAge,
+		MaxRecordBytes:    c.MaxRecordBytes,
+		LogAppendTime:     c.Timestamps == LogAppendTime,
+		MaxTimestampAhead: c.MaxTimestampAhead,
+		MinFree:           o.MinFree,
+		Sync:              o.Sync,
+		Logger:            o.Logger,
 	}
 }

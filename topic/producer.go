@@ -20,6 +20,8 @@ type ProducerConfig struct {
 	// MaxBufferedBytes is the most that records given to SendAsync may take in memory until they are acknowledged; a
 	// SendAsync beyond it waits. 0: 64 MiB.
 	MaxBufferedBytes int
+	// Compression is how batches are stored; 0: as each topic says.
+	Compression Compression
 }
 
 // Producer writes records to topics. All methods are safe for concurrent use; records that one goroutine sends keep their
@@ -35,8 +37,9 @@ type Producer struct {
 
 // route is a topic with the producer's way to place records in it.
 type route struct {
-	topic *Topic
-	place Place
+	topic  *Topic
+	place  Place
+	header record.BatchHeader // of each batch
 }
 
 // Result says where a record was stored.
@@ -53,6 +56,9 @@ type Result struct {
 func (s *Set) NewProducer(cfg ProducerConfig) (*Producer, error) {
 	if s.closed.Load() {
 		return nil, log.ErrClosed
+	}
+	if !cfg.Compression.valid() {
+		return nil, fmt.Errorf("producer: Compression is none of the constants: %v", cfg.Compression)
 	}
 	if cfg.Partitioner == nil {
 		cfg.Partitioner = ByKey()
@@ -81,8 +87,11 @@ func (p *Producer) Send(ctx context.Context, topic string, rec record.Record) (R
 	if err != nil {
 		return Result{}, err
 	}
-	at, err := part.Append(ctx, recs[:])
+	at, err := part.Store(ctx, rt.header, recs[:])
 	if err != nil {
+		return Result{}, err
+	}
+	if err := part.Await(ctx, at.Next); err != nil {
 		return Result{}, err
 	}
 	return resultAt(part, at, 0, &recs[0]), nil
@@ -92,7 +101,7 @@ func resultAt(part *partition.Partition, at log.Appended, i int, rec *record.Rec
 	return Result{
 		Partition: part.Number(),
 		Offset:    at.Base + int64(i),
-		Time:      record.TimeOf(record.Millis(rec.Time, at.Time)),
+		Time:      record.TimeOf(at.Timestamp(rec)),
 	}
 }
 
@@ -116,7 +125,8 @@ func (p *Producer) route(topic string) (*route, error) {
 		return rt, nil
 	}
 	maps.DeleteFunc(routes, func(_ string, rt *route) bool { return rt.topic.deleted.Load() })
-	rt := &route{topic: t, place: place}
+	rt := &route{topic: t, place: place, header: record.HeaderAt(0, 0)}
+	rt.header.Attributes = record.Attributes(p.config.Compression.codec(t.config.Compression))
 	routes[topic] = rt
 	p.routes.Store(&routes)
 	return rt, nil

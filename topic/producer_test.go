@@ -24,25 +24,35 @@ import (
 	"github.com/ottlalog/ottla/topic"
 )
 
-func TestKeysArePlacedByXXH64(t *testing.T) {
+// TestKeysArePlaced where other implementations of the two hashes place them.
+func TestKeysArePlaced(t *testing.T) {
 	var vectors []struct {
-		KeyHex    string         `json:"key_hex"`
-		Partition map[string]int `json:"xxh64_partition"`
+		KeyHex  string         `json:"key_hex"`
+		XXH64   map[string]int `json:"xxh64_partition"`
+		Murmur2 map[string]int `json:"murmur2_partition"`
 	}
 	b, err := os.ReadFile("testdata/partitioner.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(b, &vectors))
 	require.Len(t, vectors, 117)
-	place := topic.ByKey().ForTopic("any")
 	for _, v := range vectors {
 		key, err := hex.DecodeString(v.KeyHex)
 		require.NoError(t, err)
-		require.Len(t, v.Partition, 14)
-		for n, want := range v.Partition {
-			partitions, err := strconv.Atoi(n)
-			require.NoError(t, err)
-			require.Equal(t, want, place(&record.Record{Key: key}, partitions), "key %s of %d", v.KeyHex, partitions)
-		}
+		require.Len(t, v.XXH64, 14)
+		require.Len(t, v.Murmur2, 14)
+		requirePlaced(t, topic.ByKey(), key, v.XXH64)
+		requirePlaced(t, topic.StickyBatch(), key, v.XXH64)
+		requirePlaced(t, topic.Murmur2Key(), key, v.Murmur2)
+	}
+}
+
+func requirePlaced(t *testing.T, p topic.Partitioner, key []byte, want map[string]int) {
+	t.Helper()
+	place := p.ForTopic("any")
+	for n, want := range want {
+		partitions, err := strconv.Atoi(n)
+		require.NoError(t, err)
+		require.Equal(t, want, place(&record.Record{Key: key}, partitions), "key %x of %d", key, partitions)
 	}
 }
 

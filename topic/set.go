@@ -97,6 +97,7 @@ func (s *Set) openPartitions(t *Topic, from, to int) ([]*partition.Partition, er
 			Topic:  t.name,
 			Number: from + i,
 			Dir:    s.folder(t.name, from+i),
+			Codec:  t.config.Compression.codec(None),
 			Log:    s.opts.logConfig(t.config),
 		})
 	})
@@ -259,6 +260,9 @@ func newID() string {
 // makeFolders makes the folders of the partitions from..to-1, durably with one sync. One that is there already must be
 // empty: a creation that a crash cut short leaves such, and anything else isn't ours to take over.
 func (s *Set) makeFolders(name string, from, to int) error {
+	if _, err := s.fs.Stat(s.dir); err != nil { // removed by somebody: it isn't to be made anew
+		return err
+	}
 	for i := from; i < to; i++ {
 		folder := s.folder(name, i)
 		if err := s.fs.MkdirAll(folder); err != nil {

@@ -3,6 +3,7 @@ package topic
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/partition"
@@ -58,8 +59,15 @@ func (t *Topic) check(rec *record.Record) error {
 	if n := log.ContentBytes(rec); n > t.config.MaxRecordBytes {
 		return fmt.Errorf("topic %q: %w: %d bytes of at most %d", t.name, log.ErrRecordTooLarge, n, t.config.MaxRecordBytes)
 	}
-	_, err := record.Plan([]record.Record{*rec}, 0)
-	return err
+	if _, err := record.Plan([]record.Record{*rec}, 0); err != nil {
+		return err
+	}
+	if t.config.MaxTimestampAhead > 0 {
+		if err := (Options{}).logConfig(t.config).CheckTimes(time.Now().UnixMilli(), *rec); err != nil {
+			return fmt.Errorf("topic %q: %w", t.name, err)
+		}
+	}
+	return nil
 }
 
 func (t *Topic) unknown(number int) error {

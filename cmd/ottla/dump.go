@@ -184,7 +184,7 @@ func (d *dumper) batch(s segment.Stretch) error {
 		}
 		return d.count()
 	})
-	if errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrCodec) {
+	if errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrSize) {
 		return d.hole(s.From, s.To, err)
 	}
 	return err

@@ -57,7 +57,11 @@ func measurePartition(dir string) (x extent, err error) {
 
 // eachRecord calls visit for the records of a batch. The record is good until visit returns.
 func eachRecord(b record.Batch, visit func(*record.Record) error) error {
-	it := b.Records()
+	plain, err := b.Decompress(nil, log.MaxBatchBytes)
+	if err != nil {
+		return err
+	}
+	it := plain.Records()
 	var r record.Record
 	for it.Next(&r) {
 		if err := visit(&r); err != nil {

@@ -207,7 +207,7 @@ func (f *follower) walk() error {
 			return f.hole(max(s.From.Offset, f.want), s.To.Offset, s.Err)
 		}
 		err := eachRecord(s.Batch, f.show)
-		if errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrCodec) {
+		if errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrSize) {
 			return f.hole(s.From.Offset, s.To.Offset, err)
 		}
 		return err

@@ -180,7 +180,7 @@ func (p *partitionCheck) batch(s log.SegmentFile, st segment.Stretch) {
 	})
 	p.counts.Records += n
 	switch {
-	case errors.Is(err, record.ErrCodec):
+	case errors.Is(err, record.ErrSize):
 		f.What = "records not looked at: " + err.Error()
 		p.note(f)
 	case err != nil:
