@@ -145,6 +145,9 @@ func (b *Broker) AddPartitions(ctx context.Context, name string, total int) (*To
 // NewProducer returns a producer, to be closed before the broker if SendAsync is used.
 func (b *Broker) NewProducer(cfg ProducerConfig) (*Producer, error) { return b.topics.NewProducer(cfg) }
 
+// Groups returns the consumer groups that have members or have committed something, by name.
+func (b *Broker) Groups() []*ConsumerGroup { return b.groups.Groups() }
+
 // Group returns the consumer group of a name. Groups need not be created: one exists while it has members or has
 // committed something.
 func (b *Broker) Group(name string) *ConsumerGroup { return b.groups.Group(name) }

@@ -155,6 +155,48 @@ func ExampleConsumerGroup_Run() {
 	// true
 }
 
+func ExampleRunConfig() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	b, end := temporary()
+	defer end()
+	b.CreateTopic(ctx, "orders", ottla.TopicConfig{Partitions: 4})
+	dead, _ := b.CreateTopic(ctx, "orders.dead", ottla.TopicConfig{})
+	p, _ := b.NewProducer(ottla.ProducerConfig{})
+	p.Send(ctx, "orders", ottla.Record{Value: []byte("unicorn")})
+
+	cfg := ottla.MemberConfig{Topics: []string{"orders"}, Run: ottla.RunConfig{
+		Concurrency:  4,
+		Retries:      2,
+		RetryBackoff: time.Millisecond,
+		DeadLetter:   "orders.dead",
+		DrainTimeout: 10 * time.Second,
+	}}
+	done := make(chan error)
+	go func() {
+		done <- b.Group("billing").Run(ctx, cfg, func(_ context.Context, rec ottla.Record) error {
+			return fmt.Errorf("no price for %q", rec.Value)
+		})
+	}()
+
+	r, _ := dead.Partition(0).NewReader(ottla.Earliest)
+	defer r.Close()
+	rec, err := r.Next(ctx)
+	fmt.Println(string(rec.Value), err)
+	for _, h := range rec.Headers {
+		if h.Key == ottla.HeaderAttempts || h.Key == ottla.HeaderTopic {
+			fmt.Println(h.Key, string(h.Value))
+		}
+	}
+	cancel()
+	fmt.Println(<-done)
+	// Output:
+	// unicorn <nil>
+	// ottla.attempts 3
+	// ottla.topic orders
+	// context canceled
+}
+
 func ExampleMember_Poll() {
 	ctx := context.Background()
 	b, end := temporary()
@@ -173,6 +215,55 @@ func ExampleMember_Poll() {
 	// orders 0 0 espresso
 	// orders 0 1 tea
 	// <nil> <nil> <nil>
+}
+
+func ExampleMember_Seek() {
+	ctx := context.Background()
+	b, end := temporary()
+	defer end()
+	b.CreateTopic(ctx, "orders", ottla.TopicConfig{})
+	p, _ := b.NewProducer(ottla.ProducerConfig{})
+	for _, v := range []string{"espresso", "cortado", "tea"} {
+		p.Send(ctx, "orders", ottla.Record{Value: []byte(v)})
+	}
+
+	m, _ := b.Group("billing").Join(ctx, ottla.MemberConfig{Topics: []string{"orders"}})
+	defer m.Close()
+	recs, _ := m.Poll(ctx)
+	fmt.Println(len(recs), "records")
+	if err := m.Seek("orders", 0, ottla.At(1)); err != nil { // once more from the cortado
+		fmt.Println(err)
+		return
+	}
+	recs, err := m.Poll(ctx)
+	fmt.Println(string(recs[0].Value), err)
+	// Output:
+	// 3 records
+	// cortado <nil>
+}
+
+func ExampleConsumerGroup_ResetOffsets() {
+	ctx := context.Background()
+	b, end := temporary()
+	defer end()
+	b.CreateTopic(ctx, "orders", ottla.TopicConfig{})
+	p, _ := b.NewProducer(ottla.ProducerConfig{})
+	p.SendBatch(ctx, "orders", []ottla.Record{{Value: []byte("espresso")}, {Value: []byte("tea")}})
+	m, _ := b.Group("billing").Join(ctx, ottla.MemberConfig{Topics: []string{"orders"}})
+	m.Poll(ctx)
+
+	g := b.Groups()[0]
+	_, err := g.ResetOffsets(ctx, ottla.OffsetReset{To: ottla.Earliest})
+	fmt.Println(g.Name(), errors.Is(err, ottla.ErrGroupNotEmpty))
+	m.Close()
+	changes, err := g.ResetOffsets(ctx, ottla.OffsetReset{Shift: -1})
+	fmt.Println(changes[0].From, changes[0].To, err)
+	d, err := g.Describe()
+	fmt.Println(d.State, d.Partitions[0].Lag, err)
+	// Output:
+	// billing true
+	// 2 1 <nil>
+	// empty 1 <nil>
 }
 
 func ExamplePartition_NewReader() {
@@ -276,4 +367,65 @@ func ExampleSendError() {
 		fmt.Println(se.Topic, se.Partition, se.Outcome, errors.Is(err, context.Canceled))
 	}
 	// Output: orders 0 not stored true
+}
+
+// Many small records are stored in a tenth of their size.
+func ExampleCompression() {
+	ctx := context.Background()
+	b, end := temporary()
+	defer end()
+	plain, _ := b.CreateTopic(ctx, "plain", ottla.TopicConfig{})
+	packed, _ := b.CreateTopic(ctx, "packed", ottla.TopicConfig{Compression: ottla.Zstd})
+	p, _ := b.NewProducer(ottla.ProducerConfig{}) // with a Compression of its own, that would count
+	defer p.Close()
+
+	recs := make([]ottla.Record, 1000)
+	for i := range recs {
+		recs[i].Value = fmt.Appendf(nil, "sensor %d: all is well", i%10)
+	}
+	p.SendBatch(ctx, "plain", recs)
+	p.SendBatch(ctx, "packed", recs)
+	fmt.Println(packed.Partition(0).Size() < plain.Partition(0).Size()/10)
+	// Output: true
+}
+
+// A topic that is shared with a Kafka cluster: each key is in the partition where Kafka's own client puts it.
+func ExampleMurmur2Key() {
+	ctx := context.Background()
+	b, end := temporary()
+	defer end()
+	b.CreateTopic(ctx, "orders", ottla.TopicConfig{Partitions: 10})
+	p, _ := b.NewProducer(ottla.ProducerConfig{Partitioner: ottla.Murmur2Key()})
+	defer p.Close()
+	res, err := p.Send(ctx, "orders", ottla.Record{Key: []byte("foobar"), Value: []byte("espresso")})
+	fmt.Println(res.Partition, err)
+	// Output: 6 <nil>
+}
+
+// Records without a key go to one partition until it has got 16 KiB, then to the next.
+func ExampleStickyBatch() {
+	ctx := context.Background()
+	b, end := temporary()
+	defer end()
+	b.CreateTopic(ctx, "clicks", ottla.TopicConfig{Partitions: 6})
+	p, _ := b.NewProducer(ottla.ProducerConfig{Partitioner: ottla.StickyBatch()})
+	defer p.Close()
+	results, err := p.SendBatch(ctx, "clicks", make([]ottla.Record, 100))
+	fmt.Println(results[0].Partition == results[99].Partition, err)
+	// Output: true <nil>
+}
+
+// Times from the future that are surely wrong are refused, before anything is stored.
+func ExampleTimestampError() {
+	ctx := context.Background()
+	b, end := temporary()
+	defer end()
+	b.CreateTopic(ctx, "orders", ottla.TopicConfig{MaxTimestampAhead: time.Hour})
+	p, _ := b.NewProducer(ottla.ProducerConfig{})
+	defer p.Close()
+	inNanoseconds := time.Now().UnixNano()
+	_, err := p.Send(ctx, "orders", ottla.Record{Time: time.UnixMilli(inNanoseconds), Value: []byte("espresso")})
+	var te *ottla.TimestampError
+	fmt.Println(errors.As(err, &te), errors.Is(err, ottla.ErrTimestamp))
+	// Output: true true
 }

@@ -36,10 +36,14 @@ type (
 	ProducerConfig = topic.ProducerConfig
 	// Result says where a record was stored.
 	Result = topic.Result
-	// Partitioner chooses partitions: ByKey, RoundRobin, Weighted, Explicit, PartitionBy, or one's own.
+	// Partitioner chooses partitions: ByKey, Murmur2Key, StickyBatch, RoundRobin, Weighted, Explicit, PartitionBy, or one's own.
 	Partitioner = topic.Partitioner
 	// Place is what a Partitioner makes for a topic.
 	Place = topic.Place
+	// Compression says how batches are stored: None, Gzip, Snappy, Lz4 or Zstd.
+	Compression = topic.Compression
+	// Timestamps says whose time records have: CreateTime or LogAppendTime.
+	Timestamps = topic.Timestamps
 
 	// ConsumerGroup shares topics among its members.
 	ConsumerGroup = group.Group
@@ -47,6 +51,18 @@ type (
 	Member = group.Member
 	// MemberConfig has the settings of a member.
 	MemberConfig = group.MemberConfig
+	// RunConfig has the settings of ConsumerGroup.Run.
+	RunConfig = group.RunConfig
+	// ResetPolicy says where a member goes on whose position is out of range: ResetEarliest, ResetLatest or ResetNone.
+	ResetPolicy = group.ResetPolicy
+	// GroupDescription is what ConsumerGroup.Describe knows of a group.
+	GroupDescription = group.Description
+	// GroupState is what a group is doing: GroupEmpty, GroupStable or GroupRebalancing.
+	GroupState = group.State
+	// OffsetReset says what ConsumerGroup.ResetOffsets shall do.
+	OffsetReset = group.OffsetReset
+	// OffsetChange is a committed offset that ResetOffsets changes.
+	OffsetChange = group.OffsetChange
 	// TopicPartition names a partition.
 	TopicPartition = group.TopicPartition
 	// Assignor decides which member reads which partition: Sticky, Range, RoundRobinAssignor, or one's own.
@@ -62,6 +78,8 @@ type (
 	SendError = partition.SendError
 	// OffsetError names the offset asked for and the range that is there.
 	OffsetError = log.OffsetError
+	// TimestampError names the record and the time that is too far in the future.
+	TimestampError = log.TimestampError
 	// CorruptionError names the damaged file, bytes and offsets.
 	CorruptionError = segment.CorruptionError
 	// PanicError is a panic of a handler given to ConsumerGroup.Run.
@@ -100,6 +118,8 @@ var (
 
 	// ErrRecordTooLarge says that a record is beyond TopicConfig.MaxRecordBytes; nothing of its batch was stored.
 	ErrRecordTooLarge = log.ErrRecordTooLarge
+	// ErrTimestamp is matched by TimestampError.
+	ErrTimestamp = log.ErrTimestamp
 	// ErrOffsetOutOfRange is matched by OffsetError.
 	ErrOffsetOutOfRange = log.ErrOffsetOutOfRange
 	// ErrFailed says that a write or sync failed: the partition takes no more records until the broker is opened again.
@@ -108,6 +128,24 @@ var (
 	ErrCorrupt = log.ErrCorrupt
 	// ErrFenced says that a member doesn't own, or no longer owns, the partition that it wants to commit.
 	ErrFenced = group.ErrFenced
+	// ErrGroupNotEmpty and ErrUnknownGroup are about administering groups.
+	ErrGroupNotEmpty = group.ErrGroupNotEmpty
+	ErrUnknownGroup  = group.ErrUnknownGroup
+)
+
+// Compressions; see Compression.
+const (
+	None   = topic.None
+	Gzip   = topic.Gzip
+	Snappy = topic.Snappy
+	Lz4    = topic.Lz4
+	Zstd   = topic.Zstd
+)
+
+// Whose time records have; see Timestamps.
+const (
+	CreateTime    = topic.CreateTime
+	LogAppendTime = topic.LogAppendTime
 )
 
 // Sync policies; see SyncPolicy.
@@ -125,6 +163,30 @@ var (
 	Latest   = partition.Latest
 )
 
+// States of groups; see GroupState.
+const (
+	GroupEmpty       = group.Empty
+	GroupStable      = group.Stable
+	GroupRebalancing = group.Rebalancing
+)
+
+// Reset policies; see ResetPolicy.
+const (
+	ResetEarliest = group.ResetEarliest
+	ResetLatest   = group.ResetLatest
+	ResetNone     = group.ResetNone
+)
+
+// Headers of records in a dead-letter topic, behind those of the original; see RunConfig.DeadLetter. Numbers are decimal digits.
+const (
+	HeaderGroup     = group.HeaderGroup
+	HeaderError     = group.HeaderError
+	HeaderAttempts  = group.HeaderAttempts
+	HeaderTopic     = group.HeaderTopic
+	HeaderPartition = group.HeaderPartition
+	HeaderOffset    = group.HeaderOffset
+)
+
 // At starts with the record at an offset.
 func At(offset int64) Start { return partition.At(offset) }
 
@@ -133,6 +195,12 @@ func AtTime(when time.Time) Start { return partition.AtTime(when) }
 
 // ByKey places records by their keys, and those without in turn: the default.
 func ByKey() Partitioner { return topic.ByKey() }
+
+// Murmur2Key places records where Kafka's own client does: by their keys, and those without in runs.
+func Murmur2Key() Partitioner { return topic.Murmur2Key() }
+
+// StickyBatch places records by their keys, and those without in runs, so that each partition gets larger batches.
+func StickyBatch() Partitioner { return topic.StickyBatch() }
 
 // RoundRobin places records in turn.
 func RoundRobin() Partitioner { return topic.RoundRobin() }

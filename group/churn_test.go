@@ -1,10 +1,12 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/log"
+	"github.com/ottlalog/ottla/partition"
 	"github.com/ottlalog/ottla/record"
 )
 
@@ -34,12 +37,13 @@ type reader struct {
 	*history
 	next    map[TopicPartition]int64
 	pending map[TopicPartition]int64
+	paused  map[TopicPartition]bool
 }
 
 const disposable = "d" // a topic that is deleted and made anew: its records aren't judged
 
 func (h *history) reader() *reader {
-	return &reader{history: h, next: map[TopicPartition]int64{}, pending: map[TopicPartition]int64{}}
+	return &reader{history: h, next: map[TopicPartition]int64{}, pending: map[TopicPartition]int64{}, paused: map[TopicPartition]bool{}}
 }
 
 func (r *reader) assigned(m *Member, tps []TopicPartition) {
@@ -61,6 +65,52 @@ func (r *reader) gone(_ *Member, tps []TopicPartition) {
 	for _, tp := range tps {
 		delete(r.next, tp)
 		delete(r.pending, tp)
+		delete(r.paused, tp)
+	}
+}
+
+// seek moves a member somewhere in one of its partitions. What it skips counts as processed.
+func (r *reader) seek(m *Member, rng *rand.Rand) {
+	tps := slices.DeleteFunc(m.Assignment(), func(tp TopicPartition) bool { return tp.Topic == disposable })
+	if len(tps) == 0 {
+		return
+	}
+	tp := tps[rng.IntN(len(tps))]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := partition.At(rng.Int64N(r.processed[tp] + 1))
+	switch rng.IntN(10) {
+	case 0:
+		to = partition.Latest
+	case 1:
+		to = partition.Earliest
+	}
+	err := m.Seek(tp.Topic, tp.Partition, to)
+	at, ok := m.Position(tp.Topic, tp.Partition)
+	if errors.Is(err, ErrFenced) || !ok {
+		return
+	}
+	assert.NoError(r.t, err)
+	r.processed[tp] = max(r.processed[tp], at)
+	r.next[tp] = at
+	delete(r.pending, tp)
+}
+
+// pause pauses one of a member's partitions, or resumes it.
+func (r *reader) pause(m *Member, rng *rand.Rand) {
+	tps := m.Assignment()
+	if len(tps) == 0 {
+		return
+	}
+	tp := tps[rng.IntN(len(tps))]
+	do := m.Pause
+	if r.paused[tp] {
+		do = m.Resume
+	}
+	if err := do(tp); errors.Is(err, ErrFenced) {
+		return
+	} else if assert.NoError(r.t, err) {
+		r.paused[tp] = !r.paused[tp]
 	}
 }
 
@@ -69,6 +119,9 @@ func (r *reader) got(rec record.Record) {
 	defer r.mu.Unlock()
 	r.deliv++
 	tp := TopicPartition{rec.Topic, rec.Partition}
+	if r.paused[tp] {
+		r.t.Errorf("%s: %v is paused, and offset %d is handed out", r.group, tp, rec.Offset)
+	}
 	if tp.Topic == disposable {
 		return
 	}
@@ -77,6 +130,17 @@ func (r *reader) got(rec record.Record) {
 		r.t.Errorf("%s: %v: offset %d where %d follows (owned: %v)", r.group, tp, rec.Offset, want, ok)
 	}
 	r.next[tp], r.pending[tp] = rec.Offset+1, rec.Offset+1
+}
+
+// failed says that a record isn't processed, and is to come again.
+func (r *reader) failed(rec record.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tp := TopicPartition{rec.Topic, rec.Partition}
+	delete(r.pending, tp)
+	if _, ok := r.next[tp]; ok {
+		r.next[tp] = rec.Offset
+	}
 }
 
 // done says that what was got is processed.
@@ -93,6 +157,7 @@ func (r *reader) done() {
 type churn struct {
 	*house
 	unit   time.Duration // the time of small things
+	real   bool          // time goes on while the machine is busy with other things
 	rng    func() *rand.Rand
 	lives  atomic.Int64
 	limit  int64
@@ -153,7 +218,10 @@ func (c *churn) polling(h *history, rng *rand.Rand) {
 			}
 		case 1:
 			time.Sleep(120 * c.unit) // hangs
-			if err := m.Commit(context.Background()); len(recs) > 0 && !errors.Is(err, ErrFenced) {
+			if c.real {
+				r.done() // whoever fences may be late
+			}
+			if err := m.Commit(context.Background()); len(recs) > 0 && !c.real && !errors.Is(err, ErrFenced) {
 				c.t.Errorf("a late commit: %v", err)
 			}
 			clear(r.pending)
@@ -161,6 +229,11 @@ func (c *churn) polling(h *history, rng *rand.Rand) {
 			if rng.IntN(3) == 0 {
 				return // crashed: never heard of again
 			}
+		case 3:
+			r.done()
+			r.seek(m, rng)
+		case 4:
+			r.pause(m, rng)
 		default:
 			c.nap(rng)
 		}
@@ -181,6 +254,13 @@ func (c *churn) ranging(h *history, rng *rand.Rand) {
 			break
 		}
 		r.got(rec)
+		switch rng.IntN(40) { // in the middle of a batch
+		case 0:
+			r.done()
+			r.seek(m, rng)
+		case 1:
+			r.pause(m, rng)
+		}
 		if end--; end <= 0 {
 			if rng.IntN(2) == 0 {
 				panic("poison")
@@ -195,9 +275,20 @@ func (c *churn) ranging(h *history, rng *rand.Rand) {
 func (c *churn) run(h *history, rng *rand.Rand) {
 	r := h.reader()
 	end, how := rng.IntN(100), rng.IntN(5)
-	_ = c.groups.Group(h.group).Run(within(time.Duration(rng.IntN(100))*c.unit), c.config(r, rng),
-		func(ctx context.Context, rec record.Record) error {
+	cfg := c.config(r, rng)
+	cfg.Run = RunConfig{Retries: rng.IntN(4), RetryBackoff: c.unit, DrainTimeout: time.Duration(rng.IntN(2)) * c.unit}
+	_ = c.groups.Group(h.group).Run(within(time.Duration(rng.IntN(100))*c.unit), cfg,
+		func(ctx context.Context, rec record.Record) (err error) {
 			r.got(rec)
+			defer func() {
+				if p := recover(); p != nil || err != nil {
+					r.failed(rec)
+					err = cmp.Or(err, errors.New("panic"))
+				}
+			}()
+			if rng.IntN(20) == 0 {
+				return errors.New("not yet")
+			}
 			if end--; end <= 0 {
 				switch how {
 				case 0:
@@ -352,7 +443,7 @@ func TestChurnInRealTimeOnRealFiles(t *testing.T) {
 	for _, sync := range []log.SyncPolicy{log.SyncNever, log.SyncAlways} {
 		t.Run(sync.String(), func(t *testing.T) {
 			h := newHouseOn(t, vfs.OS, t.TempDir(), Options{Sync: sync})
-			c := &churn{house: h, unit: time.Millisecond, rng: seeded(42), limit: 150, topics: []string{"a", "b"}}
+			c := &churn{house: h, unit: time.Millisecond, real: true, rng: seeded(42), limit: 150, topics: []string{"a", "b"}}
 			c.test(8, 4)
 		})
 	}

@@ -17,15 +17,23 @@ type claim struct {
 	// Guarded by the coordinator's lock. Offsets of the next record: committed ≤ done ≤ handed.
 	handed    int64 // after what was handed out
 	done      int64 // after what counts as processed
-	committed int64 // as known to the journal; −1: its entry there is to be replaced, whatever it is
+	committed int64 // as the journal knows it, or is to know it
+	replace   bool  // the journal's entry is another, and is to be replaced
 	touched   bool  // in the member's list of claims with handed beyond done
-	stuck     bool  // failed, and the user was told
+	stuck     error // why it isn't read, as the user was told
+	seeks     int   // how many were begun
+	sought    int   // the number of the one in force
 	run       context.Context
 	cancel    context.CancelCauseFunc // ends run; nil without one
 
-	skip atomic.Bool // the user wants to step over what failed
+	// Set under the coordinator's lock, read without.
+	skip    atomic.Bool           // the user wants to step over what failed
+	paused  atomic.Bool           // by the user: nothing is handed out
+	resting atomic.Bool           // until a record that failed is tried again: nor here
+	place   atomic.Pointer[place] // where reading was told to go on; nil: nowhere
 
 	// The busy goroutine's, or whoever has taken the claim away from the member.
+	from    *place            // place as the rest follows from it: what was read from another one is void
 	reader  *partition.Reader // opened when there is something to read
 	next    int64             // offset to read next
 	above   int64             // nothing to read unless the high watermark is above
@@ -35,8 +43,53 @@ type claim struct {
 	closed  sync.Once
 }
 
+// place is an offset where a claim goes on reading, instead of where it was.
+type place struct{ next int64 }
+
+// moveLocked has the claim read from an offset on. What was read before and isn't handed out is void.
+func (cl *claim) moveLocked(next int64) {
+	cl.handed = next
+	cl.stuck = nil
+	cl.place.Store(&place{next})
+}
+
+// position is where the claim has been handed out to.
+func (cl *claim) position() int64 { return cl.handed }
+
+// processed is up to where what was handed out counts as processed.
+func (cl *claim) processed() int64 { return cl.done }
+
+// dueLocked says whether committing an offset changes anything.
+func (cl *claim) dueLocked(next int64) bool { return next > cl.committed || cl.replace }
+
+// follow goes to where reading was told to go on.
+func (cl *claim) follow() {
+	to := cl.place.Load()
+	if to == cl.from {
+		return
+	}
+	cl.from = to
+	cl.next, cl.above = to.next, to.next
+	cl.failed = nil
+	cl.skip.Store(false)
+	cl.dropReader()
+}
+
+func (cl *claim) dropReader() {
+	if cl.reader != nil {
+		_ = cl.reader.Close() // read-only: nothing can be lost
+		cl.reader = nil
+	}
+}
+
+// halted says that nothing is handed out for now, whatever is there.
+func (cl *claim) halted() bool { return cl.paused.Load() || cl.resting.Load() }
+
 // ready says whether there is something to read.
 func (cl *claim) ready() bool {
+	if cl.halted() {
+		return false
+	}
 	if cl.failed != nil && !cl.skip.Load() {
 		return false
 	}
@@ -62,9 +115,7 @@ func (cl *claim) close(cause error) {
 		if cl.watch != nil {
 			cl.watch.Stop()
 		}
-		if cl.reader != nil {
-			_ = cl.reader.Close() // read-only: nothing can be lost
-		}
+		cl.dropReader()
 		if cl.cancel != nil {
 			cl.cancel(cause)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ottlalog/ottla/record"
@@ -54,22 +55,28 @@ func (a *autoCommit) fire() {
 // ErrFenced if the member was fenced, and nothing is committed. If it has lost single partitions the error is ErrFenced
 // too and names one; the others are committed. After an error of the disk nothing is committed; Commit may be called again.
 func (m *Member) Commit(ctx context.Context) error {
-	return m.commit(ctx, committing{upTo: func(cl *claim) int64 { return cl.handed }, reportLost: true})
+	return m.commit(ctx, committing{upTo: (*claim).position, reportLost: true})
 }
 
 // CommitRecords commits the positions behind the records given, and so all before them in their partitions: all are
 // committed or none. ErrFenced if the member doesn't own one of their partitions, or hasn't handed out the record since it
-// owns it. A position that is behind what is committed changes nothing.
+// owns it, or since a Seek. A position that is behind what is committed changes nothing.
 func (m *Member) CommitRecords(ctx context.Context, recs ...record.Record) error {
-	exact := make(map[TopicPartition]int64)
+	next := make(map[TopicPartition]int64)
 	for i := range recs {
 		tp := TopicPartition{recs[i].Topic, recs[i].Partition}
-		exact[tp] = max(exact[tp], recs[i].Offset+1)
+		next[tp] = max(next[tp], recs[i].Offset+1)
 	}
-	if len(exact) == 0 {
+	return m.CommitOffsets(ctx, next)
+}
+
+// CommitOffsets commits positions: offsets of the next record to read. It is else as CommitRecords; so a position can't be
+// beyond Position, which Seek moves.
+func (m *Member) CommitOffsets(ctx context.Context, next map[TopicPartition]int64) error {
+	if len(next) == 0 {
 		return ctx.Err()
 	}
-	return m.commit(ctx, committing{exact: exact})
+	return m.commit(ctx, committing{exact: next})
 }
 
 // commitDone commits what is processed, unless that is the user's to do.
@@ -77,7 +84,7 @@ func (m *Member) commitDone() error {
 	if m.cfg.ManualCommit {
 		return nil
 	}
-	err := m.commit(context.Background(), committing{upTo: func(cl *claim) int64 { return cl.done }})
+	err := m.commit(context.Background(), committing{upTo: (*claim).processed})
 	if err != nil {
 		m.c.mu.Lock()
 		m.auto.startLocked() // to try again
@@ -90,13 +97,15 @@ func (m *Member) commitDone() error {
 type committing struct {
 	upTo       func(*claim) int64
 	exact      map[TopicPartition]int64
-	reportLost bool // records handed out from partitions since lost are an error
+	among      []*claim // upTo of these alone; nil: of all
+	reportLost bool     // records handed out from partitions since lost are an error
 }
 
 // mark is a position to be committed of a pinned claim.
 type mark struct {
-	claim *claim
-	to    int64
+	claim  *claim
+	to     int64
+	sought int // the claim's: a Seek that comes meanwhile is to replace what is committed now
 }
 
 func (m *Member) commit(ctx context.Context, what committing) error {
@@ -134,8 +143,8 @@ func (m *Member) pinLocked(what committing) ([]mark, error) {
 		}
 	} else {
 		for _, cl := range m.claims {
-			if to := what.upTo(cl); to > cl.committed {
-				marks = append(marks, mark{cl, to})
+			if to := what.upTo(cl); cl.dueLocked(to) && (what.among == nil || slices.Contains(what.among, cl)) {
+				marks = append(marks, mark{cl, to, cl.sought})
 			}
 		}
 	}
@@ -160,8 +169,8 @@ func (m *Member) exactLocked(exact map[TopicPartition]int64) ([]mark, error) {
 		if cl == nil || to > cl.handed {
 			return nil, fmt.Errorf("%w: %v, offset %d", ErrFenced, tp, to-1)
 		}
-		if to > cl.committed {
-			marks = append(marks, mark{cl, to})
+		if cl.dueLocked(to) && to >= 0 {
+			marks = append(marks, mark{cl, to, cl.sought})
 		}
 	}
 	return marks, nil
@@ -173,8 +182,8 @@ func (m *Member) settle(marks []mark) error {
 	err := c.store(marks)
 	c.mu.Lock()
 	for _, mk := range marks {
-		if err == nil {
-			mk.claim.committed = max(mk.claim.committed, mk.to)
+		if cl := mk.claim; err == nil && cl.sought == mk.sought {
+			cl.committed, cl.replace = mk.to, false
 		}
 		if c.table.unpin(mk.claim.slot) {
 			c.wakeLocked(mk.claim.slot.target)

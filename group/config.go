@@ -36,6 +36,8 @@ type MemberConfig struct {
 	// Start is where a group begins that has committed nothing in a topic yet; the zero value is partition.Earliest.
 	// It is applied once, at the first Join, and kept. Partitions and topics that appear later are read from their beginning.
 	Start partition.Start
+	// Reset is where the member goes on when its position is out of range; the zero value is ResetEarliest.
+	Reset ResetPolicy
 	// MaxPollRecords is the most that one Poll returns; 0: 500.
 	MaxPollRecords int
 	// MaxPollInterval is how long a member may do without Poll, at least 1 ms, until its partitions go to others; 0: 5 minutes.
@@ -48,6 +50,9 @@ type MemberConfig struct {
 	Assignor Assignor
 	// InstanceID is a lasting name. A member that joins under a name in use replaces the one that has it, which is fenced for good.
 	InstanceID string
+
+	// Run has the settings of Run, and counts for nothing else.
+	Run RunConfig
 
 	// OnAssigned is told what the member has got, before anything of it is handed out.
 	OnAssigned func(m *Member, ps []TopicPartition)
@@ -72,7 +77,9 @@ func (c MemberConfig) withDefaults() (MemberConfig, error) {
 	}
 	check(c.MaxPollRecords >= 0, "MaxPollRecords is %d", c.MaxPollRecords)
 	check(c.MaxPollInterval == 0 || c.MaxPollInterval >= time.Millisecond, "MaxPollInterval is %v", c.MaxPollInterval)
+	check(c.Reset >= ResetEarliest && c.Reset <= ResetNone, "Reset is %d", c.Reset)
 	check(c.AutoCommitInterval >= 0, "AutoCommitInterval is %v", c.AutoCommitInterval)
+	c.Run.check(c.Topics, check)
 	if len(wrong) > 0 {
 		return c, fmt.Errorf("%w: %s", ErrInvalidMember, strings.Join(wrong, "; "))
 	}
@@ -89,6 +96,7 @@ func (c MemberConfig) withDefaults() (MemberConfig, error) {
 	if c.Assignor == nil {
 		c.Assignor = Sticky()
 	}
+	c.Run = c.Run.withDefaults()
 	return c, nil
 }
 

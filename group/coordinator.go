@@ -17,7 +17,7 @@ type coordinator struct {
 	name   string
 	logger *slog.Logger // names the group
 
-	joining chan struct{} // held, by a value in it, during a join: starts are decided one join at a time
+	joining chan struct{} // held, by a value in it, during a join or administration: nobody else comes in meanwhile
 
 	mu     sync.Mutex // guards all below and what members say it does
 	idle   *sync.Cond // a member has stopped being busy
@@ -54,8 +54,8 @@ func newCoordinator(s *Set, name string) *coordinator {
 	return c
 }
 
-// join makes a member. Before the group can read a topic that is new to it, it is decided and committed where it begins.
-func (c *coordinator) join(ctx context.Context, cfg MemberConfig) (*Member, error) {
+// join makes members. Before the group can read a topic that is new to it, it is decided and committed where it begins.
+func (c *coordinator) join(ctx context.Context, cfg MemberConfig, instances []string) ([]*Member, error) {
 	select {
 	case c.joining <- struct{}{}:
 		defer func() { <-c.joining }()
@@ -69,23 +69,51 @@ func (c *coordinator) join(ctx context.Context, cfg MemberConfig) (*Member, erro
 	if err := c.decideStarts(cfg); err != nil {
 		return nil, err
 	}
-	m := newMember(c, cfg)
+	members := make([]*Member, len(instances))
+	for i, instance := range instances {
+		cfg.InstanceID = instance
+		members[i] = newMember(c, cfg)
+	}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return nil, errClosed
 	}
-	old, gone := c.replaceLocked(cfg.InstanceID)
-	c.addLocked(m)
-	m.seenLocked()
+	var replaced []string
+	var gone []*claim
+	for _, m := range members {
+		if old := c.staticLocked(m.cfg.InstanceID); old != nil {
+			replaced = append(replaced, old.id)
+			gone = append(gone, c.oustLocked(old)...)
+		}
+		c.addLocked(m)
+		m.seenLocked()
+	}
 	gone = append(gone, c.refreshLocked()...)
 	c.mu.Unlock()
-	if old != "" {
-		c.logger.Warn("member replaced", "member", old, "instance", cfg.InstanceID)
+	for _, id := range replaced {
+		c.logger.Warn("member replaced", "member", id)
 	}
 	closeAll(gone, ErrFenced)
 	c.rebalance()
-	return m, nil
+	return members, nil
+}
+
+// rejoin takes a fenced member that is busy into the group again, as joins come: one at a time, and not while the group is
+// administered.
+func (c *coordinator) rejoin(m *Member) {
+	c.joining <- struct{}{}
+	defer func() { <-c.joining }()
+	c.mu.Lock()
+	if m.goneLocked() != nil || m.state != stateFenced {
+		c.mu.Unlock()
+		return
+	}
+	c.addLocked(m)
+	gone := c.refreshLocked()
+	c.mu.Unlock()
+	closeAll(gone, ErrFenced)
+	c.rebalance()
 }
 
 // addLocked makes a member live, under an id of its own.
@@ -96,24 +124,24 @@ func (c *coordinator) addLocked(m *Member) {
 	c.plan.dirty = true
 }
 
-// replaceLocked fences the static member of that name for good. It returns its id, "" if there is none, and claims to close
-// without the lock.
-func (c *coordinator) replaceLocked(instance string) (id string, gone []*claim) {
-	if instance == "" {
-		return "", nil
-	}
-	for id, m := range c.members {
-		if m.cfg.InstanceID != instance || m.ousted {
-			continue
+// staticLocked returns the member of an instance ID, nil if there is none.
+func (c *coordinator) staticLocked(instance string) *Member {
+	for _, m := range c.members {
+		if instance != "" && m.cfg.InstanceID == instance && !m.ousted {
+			return m
 		}
-		m.ousted = true
-		if m.busy {
-			m.nudgeLocked() // it leaves by itself: its readers are in use
-			return id, nil
-		}
-		return id, c.fenceLocked(m)
 	}
-	return "", nil
+	return nil
+}
+
+// oustLocked fences a member for good. It returns claims to close without the lock.
+func (c *coordinator) oustLocked(m *Member) []*claim {
+	m.ousted = true
+	if m.busy {
+		m.nudgeLocked() // it leaves by itself: its readers are in use
+		return nil
+	}
+	return c.fenceLocked(m)
 }
 
 // fenceLocked takes a member that isn't busy out of the group, and its partitions away. The claims returned are to be
@@ -133,7 +161,7 @@ func (c *coordinator) fenceLocked(m *Member) []*claim {
 func (c *coordinator) removeLocked(m *Member, state memberState) {
 	m.claims = make(map[TopicPartition]*claim)
 	m.touched, m.target = nil, nil
-	m.feed = feed{logger: c.logger}
+	m.feed = newFeed(m.cfg, c.logger)
 	m.auto.stopLocked()
 	m.state = state
 	delete(c.members, m.id)
@@ -242,10 +270,10 @@ func (c *coordinator) removeTopicLocked(name string) (gone []*claim) {
 	return gone
 }
 
-// put gives back what acquire returned.
-func (c *coordinator) put() {
+// put gives back what acquire returned, for so many users.
+func (c *coordinator) put(users int) {
 	c.mu.Lock()
-	c.users--
+	c.users -= users
 	c.mu.Unlock()
 	c.set.forget(c)
 }

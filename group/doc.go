@@ -10,7 +10,8 @@
 //     has let go, OnRevoked and commits included, or was fenced.
 //   - Only an owner moves the committed offset. A commit is checked under the group's lock and pins the partition until the
 //     journal has it: in between the partition has no other owner. So a late commit fails and can't undo a newer one.
-//   - A committed offset is never beyond what was handed out, and never goes back while its owner lives.
+//   - A committed offset is never beyond what was handed out, and never goes back while its owner lives; but for Seek, and
+//     where the log has lost its end.
 //   - Where a group begins is decided when a topic becomes known to it, not when somebody takes the partition, and is
 //     committed before anything is read. So Latest skips nothing that came after Join, also if the process dies at once.
 //     A partition that appears later begins at its beginning.
@@ -31,11 +32,14 @@
 //	reconcile.go    who owns what, what a member has to do next: pure
 //	rebalance.go    from members and topics to a target; bursts of changes are merged
 //	coordinator.go  members coming, going and being fenced; topics appearing and vanishing
+//	config.go       settings of members; run_config.go: those of Run
 //	member.go       a member's state and life
 //	poll.go         one Poll: reconcile, fetch, hand out, wait
 //	feed.go         reading a member's partitions in turn
+//	position.go     Seek, Pause, Resume, and positions out of range
 //	commit.go       commits; offsets.go: where groups stand in the journal
-//	run.go          Run
+//	describe.go     what is known of a group; admin.go: changing what a group has committed
+//	run.go          Run; retry.go, deadletter.go: what becomes of records that fail
 //
 // Locks: the set's, then the coordinator's, then those of the floors below (see package partition).
 package group

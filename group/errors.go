@@ -23,6 +23,12 @@ var (
 	// ErrInvalidGroup says that a group's name isn't 1 to 249 bytes of printable UTF-8.
 	ErrInvalidGroup = errors.New("invalid group")
 
+	// ErrGroupNotEmpty says that something can't be done with a group while it has members, or one that reads the topic.
+	ErrGroupNotEmpty = errors.New("group has members")
+
+	// ErrUnknownGroup says that a group has no members and has committed nothing.
+	ErrUnknownGroup = errors.New("unknown group")
+
 	// ErrInvalidMember says what is wrong with a MemberConfig.
 	ErrInvalidMember = errors.New("invalid member")
 )

@@ -20,25 +20,26 @@ type feed struct {
 	at   int   // of recs: the first that isn't handed out
 	runs []run // recs from at on, by claim
 
-	moved    []move
 	failures []failure // not yet told to the user
+	policy   ResetPolicy
 	logger   *slog.Logger
 }
 
-// run is so many records of one claim in a row.
-type run struct {
-	claim *claim
-	n     int
+func newFeed(cfg MemberConfig, logger *slog.Logger) feed {
+	return feed{policy: cfg.Reset, logger: logger}
 }
 
-// move is a position that changed although no record was handed out.
-type move struct {
+// run is so many records of one claim in a row; none at all where the position has changed without a record.
+type run struct {
 	claim *claim
-	to    int64
+	from  *place // what they were read from
+	n     int
+	next  int64 // the position behind them
 }
 
 type failure struct {
 	claim *claim
+	from  *place
 	err   error
 }
 
@@ -65,6 +66,7 @@ func (f *feed) fill(limit int) {
 	f.recs, f.at = f.recs[:0], 0
 	ready := 0
 	for _, cl := range f.order {
+		cl.follow()
 		if cl.ready() {
 			ready++
 		}
@@ -120,7 +122,7 @@ func (f *feed) read(cl *claim, limit int) bool {
 	if n == 0 {
 		cl.above = max(cl.next, hw) // what lies below can't be read yet: wait for more
 	} else {
-		f.runs = append(f.runs, run{cl, n})
+		f.runs = append(f.runs, run{cl, cl.from, n, recs[len(recs)-1].Offset + 1})
 	}
 	if err != nil {
 		f.trouble(cl, err)
@@ -142,13 +144,16 @@ func (f *feed) stepOver(cl *claim) {
 	}
 	if cl.next = cl.reader.Offset(); cl.next > from {
 		f.logger.Warn("damage stepped over", "partition", cl.slot.tp.String(), "from", from, "to", cl.next)
-		f.moved = append(f.moved, move{cl, cl.next})
+		f.moved(cl)
 	}
 	cl.above = cl.next
 }
 
-// trouble deals with an error of reading: a position that retention has passed by goes on at the log start, anything
-// else stops this partition alone, and is told once.
+// moved notes that a claim goes on elsewhere, without a record to tell.
+func (f *feed) moved(cl *claim) { f.runs = append(f.runs, run{cl, cl.from, 0, cl.next}) }
+
+// trouble deals with an error of reading: a position that is out of range goes where the policy says, anything else stops
+// this partition alone, and is told once.
 func (f *feed) trouble(cl *claim, err error) {
 	if errors.Is(err, log.ErrOffsetOutOfRange) && f.reset(cl) {
 		return
@@ -158,59 +163,38 @@ func (f *feed) trouble(cl *claim, err error) {
 		return // deleted: about to be lost
 	}
 	f.logger.Error("partition can't be read", "partition", cl.slot.tp.String(), "offset", cl.next, "err", err)
-	f.failures = append(f.failures, failure{cl, err})
+	f.failures = append(f.failures, failure{cl, cl.from, err})
 }
 
-// explain tells of claims that don't begin where they should. It reports whether a committed offset is to be replaced.
-func (f *feed) explain(misfits []misfit) (replace bool) {
-	for _, x := range misfits {
-		cl := x.claim
-		replace = replace || cl.next < x.committed
-		switch {
-		case x.err != nil:
-			f.trouble(cl, x.err)
-		case x.committed > 0: // 0 may stand for nothing committed, which begins at the log start
-			f.logger.Warn("committed offset out of range: reset", "partition", cl.slot.tp.String(),
-				"from", x.committed, "to", cl.next, "skipped", max(cl.next-x.committed, 0))
-		}
-	}
-	return replace
-}
-
-// reset brings the position back into what the partition holds.
+// reset brings the position back into what the partition holds, if the policy has an answer.
 func (f *feed) reset(cl *claim) bool {
 	from := cl.next
-	to := inRange(cl.slot.part, from)
+	to, ok := f.policy.resolve(from, cl.slot.part.StartOffset(), cl.slot.part.EndOffset())
+	if !ok {
+		return false
+	}
 	if to == from {
 		return cl.reader == nil // it is in range by now; a reader that says otherwise isn't to be trusted
 	}
 	f.logger.Warn("position out of range: reset", "partition", cl.slot.tp.String(),
 		"from", from, "to", to, "skipped", max(to-from, 0))
-	if cl.reader != nil {
-		_ = cl.reader.Close()
-		cl.reader = nil
-	}
+	cl.dropReader()
 	cl.next, cl.above = to, to
+	f.moved(cl)
 	return true
 }
 
-// inRange returns the offset nearest to the one given that the partition holds or will hold next.
-func inRange(p *partition.Partition, offset int64) int64 {
-	return max(min(offset, p.EndOffset()), p.StartOffset())
-}
-
 // take removes up to limit records from the buffer and appends them to dst; into a nil dst it may move the buffer as
-// a whole. Records of claims that aren't alive are dropped. handed is told how far each claim has got.
-func (f *feed) take(dst []record.Record, limit int, alive func(*claim) bool, handed func(cl *claim, next int64)) []record.Record {
+// a whole. Records of runs that are void are dropped. handed is told how far each claim has got.
+func (f *feed) take(dst []record.Record, limit int, alive func(*claim, *place) bool, handed func(cl *claim, next int64)) []record.Record {
 	whole := dst == nil && f.at == 0 && len(f.recs) <= limit
 	for i := 0; whole && i < len(f.runs); i++ {
-		whole = alive(f.runs[i].claim)
+		whole = alive(f.runs[i].claim, f.runs[i].from)
 	}
 	if whole {
 		dst, f.recs = f.recs, nil
 		for _, r := range f.runs {
-			f.at += r.n
-			handed(r.claim, dst[f.at-1].Offset+1)
+			handed(r.claim, r.next)
 		}
 		f.runs = f.runs[:0]
 		return dst
@@ -219,12 +203,16 @@ func (f *feed) take(dst []record.Record, limit int, alive func(*claim) bool, han
 	for i := range f.runs {
 		r := &f.runs[i]
 		n := min(r.n, limit)
-		if !alive(r.claim) {
+		if !alive(r.claim, r.from) {
 			n = r.n
-		} else if n > 0 {
+		} else {
 			dst = append(dst, f.recs[f.at:f.at+n]...)
-			handed(r.claim, f.recs[f.at+n-1].Offset+1)
 			limit -= n
+			if n == r.n {
+				handed(r.claim, r.next)
+			} else if n > 0 {
+				handed(r.claim, f.recs[f.at+n-1].Offset+1)
+			}
 		}
 		clear(f.recs[f.at : f.at+n]) // the buffer keeps no record alive
 		f.at += n

@@ -2,11 +2,8 @@ package group
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/ottlalog/ottla/internal/journal"
-	"github.com/ottlalog/ottla/topic"
 )
 
 // Group is a consumer group: members of one name share the partitions of their topics, groups of different names each get
@@ -30,16 +27,26 @@ func (g *Group) Join(ctx context.Context, cfg MemberConfig) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := g.set.acquire(g.name)
+	ms, err := g.join(ctx, cfg, cfg.InstanceID)
 	if err != nil {
 		return nil, err
 	}
-	m, err := c.join(ctx, cfg)
+	return ms[0], nil
+}
+
+// join makes a member for each instance ID, all or none, which counts as one change of the group. cfg has no faults and all
+// defaults.
+func (g *Group) join(ctx context.Context, cfg MemberConfig, instances ...string) ([]*Member, error) {
+	c, err := g.set.acquire(g.name, len(instances))
 	if err != nil {
-		c.put()
 		return nil, err
 	}
-	return m, nil
+	ms, err := c.join(ctx, cfg, instances)
+	if err != nil {
+		c.put(len(instances))
+		return nil, err
+	}
+	return ms, nil
 }
 
 // Committed returns the committed offset of a partition: that of the next record to read. ok is false if there is none.
@@ -54,75 +61,4 @@ func (g *Group) Committed(topic string, partition int) (offset int64, ok bool) {
 		offset = c.Next
 	})
 	return offset, ok
-}
-
-// Lag returns how many offsets lie between what the group has committed and the high watermark, for each partition of the
-// topics that its members read or in which it has committed something. Without a commit it counts from the log start.
-func (g *Group) Lag() map[TopicPartition]int64 {
-	committed := make(map[journal.TopicPartition]int64)
-	ids := make(map[string]bool)
-	g.set.journal.View(func(st *journal.State) {
-		for tp, c := range st.Groups[g.name] {
-			committed[tp] = c.Next
-			ids[tp.TopicID] = true
-		}
-	})
-	for _, m := range g.Members() {
-		for _, name := range m.Topics {
-			if t, err := g.set.topics.Topic(name); err == nil {
-				ids[t.ID()] = true
-			}
-		}
-	}
-	lag := make(map[TopicPartition]int64)
-	for _, t := range g.set.topics.Topics() {
-		if ids[t.ID()] {
-			lagIn(t, committed, lag)
-		}
-	}
-	return lag
-}
-
-func lagIn(t *topic.Topic, committed map[journal.TopicPartition]int64, lag map[TopicPartition]int64) {
-	for i := range t.Partitions() {
-		p := t.Partition(i)
-		from := max(p.StartOffset(), committed[journal.TopicPartition{TopicID: t.ID(), Partition: i}])
-		lag[TopicPartition{t.Name(), i}] = max(p.HighWatermark()-from, 0)
-	}
-}
-
-// MemberDescription is what the coordinator knows of a member.
-type MemberDescription struct {
-	ID       string
-	Instance string // "" for a dynamic member
-	Topics   []string
-	Assigned []TopicPartition // what it owns now
-	Target   []TopicPartition // what it shall own
-	Epoch    int64            // of the target: counts the group's rebalances
-}
-
-// Members describes the members that are in the group now, sorted by ID. Those that were fenced aren't.
-func (g *Group) Members() []MemberDescription {
-	g.set.mu.Lock()
-	c := g.set.mu.groups[g.name]
-	g.set.mu.Unlock()
-	if c == nil {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := make([]MemberDescription, 0, len(c.members))
-	for _, m := range c.members {
-		target := make([]TopicPartition, len(m.target))
-		for i, s := range m.target {
-			target[i] = s.tp
-		}
-		sortPartitions(target)
-		list = append(list, MemberDescription{
-			ID: m.id, Instance: m.cfg.InstanceID, Topics: slices.Clone(m.cfg.Topics),
-			Assigned: m.assignmentLocked(), Target: target, Epoch: c.epoch,
-		})
-	}
-	slices.SortFunc(list, func(a, b MemberDescription) int { return strings.Compare(a.ID, b.ID) })
-	return list
 }

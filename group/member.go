@@ -64,7 +64,7 @@ func newMember(c *coordinator, cfg MemberConfig) *Member {
 		wake:    make(chan struct{}, 1),
 		commits: make(chan struct{}, 1),
 		claims:  make(map[TopicPartition]*claim),
-		feed:    feed{logger: c.logger},
+		feed:    newFeed(cfg, c.logger),
 	}
 	m.clock.member = m
 	m.auto.member = m
@@ -111,16 +111,12 @@ func (m *Member) Position(topic string, partition int) (offset int64, ok bool) {
 func (m *Member) Skip(topic string, partition int) error {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
-	if err := m.goneLocked(); err != nil {
+	cl, err := m.claimLocked(TopicPartition{topic, partition})
+	if err != nil {
 		return err
 	}
-	tp := TopicPartition{topic, partition}
-	cl := m.claims[tp]
-	if cl == nil {
-		return fmt.Errorf("%w: %v", ErrFenced, tp)
-	}
-	if cl.stuck {
-		cl.stuck = false
+	if cl.stuck != nil {
+		cl.stuck = nil
 		cl.skip.Store(true)
 		m.nudgeLocked()
 	}
@@ -154,8 +150,11 @@ func (m *Member) wakeUp() {
 // ownsLocked says whether a claim is one of the member's still.
 func (m *Member) ownsLocked(cl *claim) bool { return m.claims[cl.slot.tp] == cl }
 
-// handedLocked notes how far a claim has been handed out.
+// handedLocked notes how far a claim has been handed out. It goes back where the log has lost its end.
 func (m *Member) handedLocked(cl *claim, next int64) {
+	if next < cl.done {
+		cl.done, cl.committed, cl.replace = next, next, true
+	}
 	cl.handed = next
 	m.last = cl
 	if !cl.touched {
@@ -181,10 +180,7 @@ func (m *Member) doneLocked() {
 //
 // It returns ErrFenced if records that were handed out couldn't be committed because the member had been fenced, ErrInCallback
 // while a callback of the member's runs, which is then followed by the leaving. Closing again returns nil.
-func (m *Member) Close() error { return m.leave(m.doneLocked) }
-
-// leave is Close. settle, which is called with the lock, says what is processed.
-func (m *Member) leave(settle func()) (err error) {
+func (m *Member) Close() error {
 	c := m.c
 	c.mu.Lock()
 	for m.busy {
@@ -215,7 +211,7 @@ func (m *Member) leave(settle func()) (err error) {
 		m.call(m.cfg.OnLost, namesOf(lost))
 		return m.missed(lost)
 	}
-	settle()
+	m.doneLocked()
 	lost := m.lost
 	m.lost = nil
 	all := make([]*claim, 0, len(m.claims))
@@ -240,7 +236,7 @@ func (m *Member) left() {
 	gone = append(gone, c.refreshLocked()...)
 	c.mu.Unlock()
 	closeAll(gone, errClosed)
-	c.put()
+	c.put(1)
 	c.rebalance()
 }
 

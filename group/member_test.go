@@ -654,9 +654,9 @@ func TestAPositionBeyondTheEndGoesBackToIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *house) {
 		a := h.topic("a", 1)
 		h.produce("a", 0, 10)
-		c, err := h.groups.acquire("g")
+		c, err := h.groups.acquire("g", 1)
 		require.NoError(t, err)
-		require.NoError(t, c.store([]mark{{&claim{slot: &slot{topicID: a.ID(), tp: TopicPartition{"a", 0}}}, 1000}}))
+		require.NoError(t, c.store([]mark{{claim: &claim{slot: &slot{topicID: a.ID(), tp: TopicPartition{"a", 0}}}, to: 1000}}))
 		m := h.join("g", MemberConfig{Topics: []string{"a"}, ManualCommit: true})
 		assert.Empty(t, h.poll(m))
 		assert.EqualValues(t, 10, h.committed("g", "a", 0), "or what comes would be skipped after a restart")

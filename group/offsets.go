@@ -12,7 +12,7 @@ import (
 // unknownEpoch stands for a leader epoch that isn't known.
 const unknownEpoch = -1
 
-// store writes committed positions: durably where the sync policy says so. All are stored or none, but for those of topics
+// store writes committed positions. All are stored or none, but for those of topics
 // that have just been deleted, which are left out with an ErrFenced.
 func (c *coordinator) store(marks []mark) error {
 	offsets := make([]journal.Offset, len(marks))
@@ -46,7 +46,11 @@ func (c *coordinator) write(offsets []journal.Offset) error {
 	if len(offsets) == 0 {
 		return nil
 	}
-	event := journal.Event{OffsetsCommitted: &journal.OffsetsCommitted{Group: c.name, Offsets: offsets}}
+	return c.record(journal.Event{OffsetsCommitted: &journal.OffsetsCommitted{Group: c.name, Offsets: offsets}})
+}
+
+// record writes an event: durably where the sync policy says so.
+func (c *coordinator) record(event journal.Event) error {
 	write := c.set.journal.Write
 	if c.set.opts.Sync.Always() {
 		write = c.set.journal.Append
@@ -58,7 +62,7 @@ func (c *coordinator) write(offsets []journal.Offset) error {
 	case errors.Is(err, journal.ErrClosed):
 		return errClosed
 	}
-	return fmt.Errorf("group %q: commit: %w", c.name, err)
+	return fmt.Errorf("group %q: %w", c.name, err)
 }
 
 // decideStarts commits where the group begins in topics that are new to it: that no member reads and in which nothing
@@ -111,7 +115,7 @@ func (c *coordinator) resolve(t *topic.Topic, number int, start partition.Start)
 			"topic", t.Name(), "partition", number, "start", start.String(), "err", err)
 		return journal.Offset{}, false
 	}
-	offset := inRange(p, asked)
+	offset, _ := ResetEarliest.resolve(asked, p.StartOffset(), p.EndOffset()) // the nearest
 	if offset != asked {
 		c.logger.Warn("start out of range: reset",
 			"topic", t.Name(), "partition", number, "from", asked, "to", offset)
@@ -119,33 +123,51 @@ func (c *coordinator) resolve(t *topic.Topic, number int, start partition.Start)
 	return offsetOf(&slot{topicID: t.ID(), tp: TopicPartition{t.Name(), number}}, offset), true
 }
 
-// misfit is a claim whose committed offset its partition doesn't have, or that can't be asked.
+// misfit is a claim that doesn't begin at what is committed: that is out of range, or the partition can't be asked.
 type misfit struct {
 	claim     *claim
 	committed int64
 	err       error
 }
 
-// positionLocked sets where claims begin: at what is committed, if the partition has that still, otherwise at its
-// beginning. One that is committed beyond the end has lost its meaning: it is to be replaced before the end gets there,
-// and has −1 as committed.
-func (c *coordinator) positionLocked(claims []*claim) (misfits []misfit) {
+// positionLocked sets where claims begin: at what is committed, or where the policy says if the partition hasn't got that any
+// more. Then what is committed is to be replaced, before the log's end gets there or moves on; but not by the log start,
+// where everybody begins who finds the same.
+func (c *coordinator) positionLocked(claims []*claim, policy ResetPolicy) (misfits []misfit) {
 	c.set.journal.View(func(st *journal.State) {
 		committed := st.Groups[c.name]
 		for _, cl := range claims {
 			s := cl.slot
-			at := committed[journal.TopicPartition{TopicID: s.topicID, Partition: s.tp.Partition}].Next
-			cl.committed, cl.next = at, at
-			if _, err := s.part.Resolve(partition.Earliest); err != nil {
-				misfits = append(misfits, misfit{cl, at, err})
-			} else if cl.next = inRange(s.part, at); cl.next != at {
-				misfits = append(misfits, misfit{cl, at, nil})
+			at, known := committed[journal.TopicPartition{TopicID: s.topicID, Partition: s.tp.Partition}]
+			next := at.Next
+			start, err := s.part.Resolve(partition.Earliest)
+			end := s.part.EndOffset()
+			switch to, ok := policy.resolve(next, start, end); {
+			case err != nil:
+				misfits = append(misfits, misfit{cl, next, err})
+			case !known:
+				next = start
+			case !ok:
+				misfits = append(misfits, misfit{cl, next, outOfRange(s.tp, next, start, end)})
+			case to != next:
+				misfits = append(misfits, misfit{cl, next, nil})
+				cl.replace = to < next || to > start
+				next = to
 			}
-			if cl.next < at {
-				cl.committed = -1
-			}
-			cl.handed, cl.done, cl.above = cl.next, cl.next, cl.next
+			cl.next, cl.above, cl.handed, cl.done, cl.committed = next, next, next, next, next
 		}
 	})
 	return misfits
+}
+
+// explain tells of misfits.
+func (f *feed) explain(misfits []misfit) {
+	for _, x := range misfits {
+		if x.err != nil {
+			f.trouble(x.claim, x.err)
+			continue
+		}
+		f.logger.Warn("committed offset out of range: reset", "partition", x.claim.slot.tp.String(),
+			"from", x.committed, "to", x.claim.next, "skipped", max(x.claim.next-x.committed, 0))
+	}
 }

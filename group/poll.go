@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/ottlalog/ottla/record"
 )
@@ -15,13 +16,13 @@ import (
 // Poll says that all records returned before are processed: they will be committed, unless ManualCommit is set, at most
 // AutoCommitInterval later if the member still polls then, or earlier when their partition moves on or the member is closed.
 //
-// Records of one partition come in order, without gaps but those of the log. Partitions are served in turn. A position
-// that retention has passed by goes on at the log start, and the logger is told.
+// Records of one partition come in order, without gaps but those of the log. Partitions are served in turn. For a position
+// that is out of range see ResetPolicy.
 //
 // Errors: the context's; log.ErrClosed; ErrInCallback; ErrConcurrentPoll; ErrFenced if another member took over the
 // InstanceID; an error of a commit that failed, which will be tried again. An error of a partition, such as one that matches
-// log.ErrCorrupt, is returned once: the others go on with the next Poll, and that one stands still until Skip or until it
-// gets another owner.
+// log.ErrCorrupt, is returned once: the others go on with the next Poll, and that one stands still until Skip or Seek, or until
+// it gets another owner.
 //
 // A member that was fenced joins again and goes on, with whatever it is assigned.
 func (m *Member) Poll(ctx context.Context) ([]record.Record, error) {
@@ -124,7 +125,7 @@ func (m *Member) exit(returned bool) {
 		c.mu.Unlock()
 	}
 	if deferred && returned {
-		if err := m.leave(m.doneLocked); err != nil {
+		if err := m.Close(); err != nil {
 			c.logger.Warn("closing a member", "err", err)
 		}
 	}
@@ -158,27 +159,31 @@ func (m *Member) await(ctx context.Context, dst []record.Record, limit int) ([]r
 
 // handOutLocked moves records from the buffer to the user.
 func (m *Member) handOutLocked(dst []record.Record, limit int) []record.Record {
-	for _, mv := range m.feed.moved {
-		if m.ownsLocked(mv.claim) && mv.claim.handed < mv.to {
-			m.handedLocked(mv.claim, mv.to)
-		}
-	}
-	m.feed.moved = m.feed.moved[:0]
 	if m.feed.empty() {
 		return nil
 	}
-	return m.feed.take(dst, limit, m.ownsLocked, m.handedLocked)
+	return m.feed.take(dst, limit, m.validLocked, m.handedLocked)
+}
+
+// validLocked says whether what was read of a claim may be handed out.
+func (m *Member) validLocked(cl *claim, from *place) bool {
+	return m.ownsLocked(cl) && cl.place.Load() == from
 }
 
 // failureLocked returns the error of a partition once what was read before it has been handed out.
 func (m *Member) failureLocked(recs []record.Record) error {
-	if len(recs) > 0 || !m.feed.empty() || len(m.feed.failures) == 0 {
+	if len(recs) > 0 || !m.feed.empty() {
 		return nil
 	}
-	f := m.feed.failures[0]
-	m.feed.failures = m.feed.failures[1:]
-	f.claim.stuck = true
-	return f.err
+	for len(m.feed.failures) > 0 {
+		f := m.feed.failures[0]
+		m.feed.failures = m.feed.failures[1:]
+		if m.validLocked(f.claim, f.from) {
+			f.claim.stuck = f.err
+			return f.err
+		}
+	}
+	return nil
 }
 
 // wait returns when there may be something to do.
@@ -211,11 +216,8 @@ func (m *Member) reconcile() error {
 			continue
 		}
 		if m.state == stateFenced {
-			c.addLocked(m)
-			gone := c.refreshLocked()
 			c.mu.Unlock()
-			closeAll(gone, ErrFenced)
-			c.rebalance()
+			c.rejoin(m)
 			continue
 		}
 		if m.auto.due {
@@ -288,17 +290,14 @@ func (m *Member) take(slots []*slot) error {
 			got = append(got, cl)
 		}
 	}
-	misfits := c.positionLocked(got)
+	misfits := c.positionLocked(got, m.cfg.Reset)
+	replace := slices.DeleteFunc(slices.Clone(got), func(cl *claim) bool { return !cl.replace })
 	m.feed.order = append(m.feed.order, got...)
 	c.mu.Unlock()
+	m.feed.explain(misfits)
 	var err error
-	if m.feed.explain(misfits) {
-		err = m.commit(context.Background(), committing{upTo: func(cl *claim) int64 {
-			if cl.committed < 0 {
-				return cl.done
-			}
-			return 0
-		}})
+	if len(replace) > 0 {
+		err = m.commit(context.Background(), committing{upTo: (*claim).processed, among: replace})
 	}
 	m.call(m.cfg.OnAssigned, namesOf(got))
 	return err

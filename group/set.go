@@ -47,6 +47,16 @@ func Open(j *journal.Journal, topics *topic.Set, opts Options) (*Set, error) {
 // something. A name that isn't allowed is an error of what is done with the group: ErrInvalidGroup.
 func (s *Set) Group(name string) *Group { return &Group{set: s, name: name} }
 
+// Groups returns the groups that have members or have committed something, by name.
+func (s *Set) Groups() []*Group {
+	names := s.List()
+	groups := make([]*Group, len(names))
+	for i, name := range names {
+		groups[i] = s.Group(name)
+	}
+	return groups
+}
+
 // List returns the names of the groups that have members or have committed something, sorted.
 func (s *Set) List() []string {
 	names := make(map[string]bool)
@@ -92,8 +102,8 @@ func (s *Set) watchTopics(ctx context.Context) {
 	}
 }
 
-// acquire returns the coordinator of a group, to be put back.
-func (s *Set) acquire(name string) (*coordinator, error) {
+// acquire returns the coordinator of a group for so many users, to be put back by each.
+func (s *Set) acquire(name string, users int) (*coordinator, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
@@ -108,7 +118,7 @@ func (s *Set) acquire(name string) (*coordinator, error) {
 		s.mu.groups[name] = c
 	}
 	c.mu.Lock()
-	c.users++
+	c.users += users
 	c.mu.Unlock()
 	return c, nil
 }

@@ -355,6 +355,7 @@ func TestACommitUnderWayOutlivesItsMemberAndComesFirst(t *testing.T) {
 			go func() { _, _ = other.Poll(within(time.Minute)) }()
 			require.NoError(t, <-end, "it owned the partition when it began")
 			<-assigned
+			synctest.Wait() // the callback has returned
 			assert.Less(t, time.Since(begin), 2100*time.Millisecond, "woken by the end of the commit")
 			assert.GreaterOrEqual(t, time.Since(begin), 2*time.Second)
 			slow.Store(false)

@@ -36,7 +36,8 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"topics", []string{"[-json] DIR"}, "topics, partitions, groups and their lag", topics},
+		{"topics", []string{"[-json] DIR"}, "topics and partitions", topics},
+		{"groups", []string{"[-json] DIR [GROUP]"}, "what consumer groups have committed, and their lag", groups},
 		{"dump", []string{"[-json] [-records] [-from OFFSET] [-n N] DIR [TOPIC[/PARTITION]]",
 			"[-json] [-records] [-from OFFSET] [-n N] FILE", "[-json] [-n N] journal DIR"},
 			"segments and batches, one file (*.log, *.index, recovery-point, meta), or the catalogue's journal", dump},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ func TestMisuse(t *testing.T) {
 		{"topics", "an argument is missing"},
 		{"topics -h", "usage: ottla topics [-json] DIR"},
 		{"topics a b", `unexpected argument "b"`},
+		{"groups DIR none", `no group "none" has committed anything`},
 		{"dump -frob DIR", "-frob"},
 		{"dump -n 0 DIR", "-n must be at least 1"},
 		{"dump DIR nope", `no topic "nope"`},
@@ -56,16 +58,35 @@ func TestTopics(t *testing.T) {
 	}
 	require.Regexp(t, `orders/0 +0 +210 +210 +`+bytesText(int64(size))+` +3\n`, out)
 	require.Regexp(t, `idle/1 +0 +0 +0 +0 B +0\n`, out)
-	require.Regexp(t, `billing +orders/0 +30 +210 +180 `, out)
+	require.NotContains(t, out, "billing")
 
 	list := objects(t, must(t, statusOK, "topics", dir, "-json"))
-	require.Len(t, list, 3)
+	require.Len(t, list, 2)
 	require.Equal(t, "idle", list[0]["topic"])
 	require.EqualValues(t, 4096, list[1]["settings"].(map[string]any)["segmentBytes"])
 	orders := list[1]["partitions"].([]any)[0].(map[string]any)
 	require.EqualValues(t, 210, orders["end"])
 	require.EqualValues(t, size, orders["bytes"])
-	require.EqualValues(t, 180, list[2]["offsets"].([]any)[0].(map[string]any)["lag"])
+}
+
+func TestGroups(t *testing.T) {
+	dir := build(t)
+	out := must(t, statusOK, "groups", dir)
+	require.Regexp(t, `billing +orders/0 +30 +0 +210 +180 `, out)
+	require.Equal(t, out, must(t, statusOK, "groups", dir, "billing"))
+
+	list := objects(t, must(t, statusOK, "groups", "-json", dir))
+	require.Len(t, list, 1)
+	require.Equal(t, "group", list[0]["type"])
+	require.EqualValues(t, 180, list[0]["offsets"].([]any)[0].(map[string]any)["lag"])
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "orders-0")))
+	out = must(t, statusDamage, "groups", dir)
+	require.Regexp(t, `billing +orders/0 +30 +.*orders-0`, out)
+
+	empty := t.TempDir()
+	require.NoError(t, openBroker(t, empty).Close())
+	require.Equal(t, "no groups\n", must(t, statusOK, "groups", empty))
 }
 
 // brokenPipe is an output that nobody reads to its end.
@@ -120,7 +141,7 @@ func TestReadOnly(t *testing.T) {
 	change(t, segments(t, dir)[1], flip(700, 1)) // nothing is repaired on the way
 	before := files(t, dir)
 	for _, args := range [][]string{
-		{"topics", dir}, {"dump", "-records", dir}, {"dump", "journal", dir}, {"dump", segments(t, dir)[0]}, {"verify", dir},
+		{"topics", dir}, {"groups", dir}, {"dump", "-records", dir}, {"dump", "journal", dir}, {"dump", segments(t, dir)[0]}, {"verify", dir},
 		{"verify", "-json", dir}, {"tail", "-n", "1000", dir, "orders"}, {"repair", "-drop-damaged", dir},
 	} {
 		require.NotEqual(t, statusFailed, ottlaRun(args...).status, args)

@@ -33,6 +33,7 @@ func TestBesideAService(t *testing.T) {
 
 	for began := time.Now(); time.Since(began) < 2*time.Second; {
 		must(t, statusOK, "topics", dir)
+		must(t, statusOK, "groups", dir)
 		must(t, statusOK, "verify", dir)
 		r := ottlaRun("tail", "-json", "-n", "500", dir, "short")
 		require.Equal(t, statusOK, r.status, r.stderr)

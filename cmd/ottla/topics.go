@@ -28,22 +28,7 @@ type partitionJSON struct {
 	Error     string `json:"error,omitempty"`
 }
 
-// groupJSON is a group as a line of JSON.
-type groupJSON struct {
-	Type    string       `json:"type"`
-	Group   string       `json:"group"`
-	Offsets []offsetJSON `json:"offsets"`
-}
-
-type offsetJSON struct {
-	partitionRef
-	Committed int64  `json:"committed"`
-	End       int64  `json:"end"`
-	Lag       int64  `json:"lag"`
-	Metadata  string `json:"metadata,omitempty"`
-}
-
-// overview is what the command topics shows.
+// overview is what the commands topics and groups show.
 type overview struct {
 	topics []topicJSON
 	groups []groupJSON
@@ -64,7 +49,7 @@ func topics(c *call) error {
 	if *asJSON {
 		err = view.writeJSON(c.out)
 	} else {
-		err = view.writeTables(c.out)
+		err = view.writeTopics(c.out)
 	}
 	if err == nil && view.broken {
 		err = errDamage
@@ -89,7 +74,7 @@ func overviewOf(dir string) (o overview, err error) {
 
 // look measures the partitions of a catalogue. gone says that a folder is missing.
 func look(cat *catalogue) (o overview, gone bool) {
-	ends := map[partitionRef]extent{}
+	ends, errs := map[partitionRef]extent{}, map[partitionRef]string{}
 	for _, t := range cat.topics {
 		tj := topicJSON{Type: "topic", Topic: t.Name, ID: t.ID, Created: t.Created.UTC(), Settings: t.Settings}
 		for n := range t.Partitions {
@@ -98,6 +83,7 @@ func look(cat *catalogue) (o overview, gone bool) {
 			p := partitionJSON{Partition: n, Start: x.start, End: x.end, Bytes: x.bytes, Segments: x.segments}
 			if err != nil {
 				p.Error = err.Error()
+				errs[ref] = p.Error
 				o.broken = true
 				gone = gone || errors.Is(err, fs.ErrNotExist)
 			}
@@ -110,8 +96,8 @@ func look(cat *catalogue) (o overview, gone bool) {
 		gj := groupJSON{Type: "group", Group: g.name}
 		for _, at := range g.offsets {
 			x := ends[at.at]
-			gj.Offsets = append(gj.Offsets, offsetJSON{partitionRef: at.at, Committed: at.Next, End: x.end,
-				Lag: max(0, x.end-max(at.Next, x.start)), Metadata: at.Metadata})
+			gj.Offsets = append(gj.Offsets, offsetJSON{partitionRef: at.at, Committed: at.Next, Start: x.start, End: x.end,
+				Lag: max(0, x.end-max(at.Next, x.start)), Metadata: at.Metadata, Error: errs[at.at]})
 		}
 		o.groups = append(o.groups, gj)
 	}
@@ -124,15 +110,10 @@ func (o overview) writeJSON(out *output) error {
 			return err
 		}
 	}
-	for _, g := range o.groups {
-		if err := out.object(g); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-func (o overview) writeTables(out *output) error {
+func (o overview) writeTopics(out *output) error {
 	if len(o.topics) == 0 {
 		return out.printf("no topics\n")
 	}
@@ -157,15 +138,6 @@ func (o overview) writeTables(out *output) error {
 				continue
 			}
 			fmt.Fprintf(t, "%v\t%d\t%d\t%d\t%s\t%d\n", at, p.Start, p.End, p.End-p.Start, bytesText(p.Bytes), p.Segments)
-		}
-	}
-	if err := t.Flush(); err != nil || len(o.groups) == 0 {
-		return err
-	}
-	fmt.Fprint(t, "\nGROUP\tPARTITION\tCOMMITTED\tEND\tLAG\tMETADATA\n")
-	for _, g := range o.groups {
-		for _, at := range g.Offsets {
-			fmt.Fprintf(t, "%s\t%v\t%d\t%d\t%d\t%s\n", g.Group, at.partitionRef, at.Committed, at.End, at.Lag, at.Metadata)
 		}
 	}
 	return t.Flush()
