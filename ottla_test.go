@@ -366,6 +366,7 @@ func TestHealthTellsWhatIsNotAsItShouldBe(t *testing.T) {
 	require.Len(t, h.Partitions[1].Recovery.Damage, 1)
 	require.EqualValues(t, 0, h.Partitions[1].Recovery.Damage[0].FirstOffset)
 	require.EqualValues(t, 1, h.Partitions[1].Recovery.Damage[0].NextOffset)
+	require.Equal(t, h.Partitions[1].Recovery.Damage, h.Partitions[1].Damage)
 
 	topic, err := b.Topic("a")
 	require.NoError(t, err)
@@ -380,4 +381,42 @@ func TestHealthTellsWhatIsNotAsItShouldBe(t *testing.T) {
 	rec, err := r.Next(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, rec.Offset)
+}
+
+// TestHealthTellsOfDamageThatAReaderHasMet: what lies below the recovery point isn't looked at by Open.
+func TestHealthTellsOfDamageThatAReaderHasMet(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, ottla.Options{})
+	_, err := b.CreateTopic(t.Context(), "a", ottla.TopicConfig{})
+	require.NoError(t, err)
+	send(t, b, "a", "0", "1", "2")
+	require.NoError(t, b.Close())
+	segment := filepath.Join(dir, "a-0", "00000000000000000000.log")
+	content, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	content[69+65] ^= 1 // in the second batch of 69 bytes
+	require.NoError(t, os.WriteFile(segment, content, 0o600))
+
+	b = open(t, dir, ottla.Options{})
+	require.Zero(t, b.Health())
+	topic, err := b.Topic("a")
+	require.NoError(t, err)
+	for range 2 { // readers, one report
+		r, err := topic.Partition(0).NewReader(ottla.Earliest)
+		require.NoError(t, err)
+		for range 2 {
+			_, err = r.Next(t.Context())
+		}
+		require.ErrorIs(t, err, ottla.ErrCorrupt)
+		require.NoError(t, r.Close())
+	}
+	h := b.Health()
+	require.Len(t, h.Partitions, 1)
+	require.Len(t, h.Partitions[0].Damage, 1)
+	require.Equal(t, segment, h.Partitions[0].Damage[0].Path)
+	require.EqualValues(t, 1, h.Partitions[0].Damage[0].FirstOffset)
+	require.EqualValues(t, 2, h.Partitions[0].Damage[0].NextOffset)
+
+	require.NoError(t, topic.Partition(0).DeleteBefore(t.Context(), 2))
+	require.Zero(t, b.Health(), "it is gone")
 }

@@ -47,6 +47,7 @@ type Log struct {
 	onDisk point                         // where the last sync ended; its start is unused; the turn's
 
 	recovery Recovery
+	damages  damages
 }
 
 // Start returns the log start offset: the first offset that is still held.

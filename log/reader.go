@@ -160,8 +160,7 @@ func (r *Reader) beforeFirst(segs []*segment.Segment) error {
 	if len(segs) == 0 {
 		return io.EOF
 	}
-	r.damaged = missingBefore(segs[0].Path(), r.next, segs[0].Base())
-	return r.damaged
+	return r.found(missingBefore(segs[0].Path(), r.next, segs[0].Base()))
 }
 
 // leave goes on where the segment's published bytes end, or returns io.EOF when the log ends there too.
@@ -202,11 +201,17 @@ func (r *Reader) meet(cause error) error {
 		}
 	}
 	if d.NextOffset > r.next {
-		r.damaged = d
-		return d
+		return r.found(d)
 	}
 	r.pass(d)
 	return nil
+}
+
+// found stops the reader at damage.
+func (r *Reader) found(d *segment.CorruptionError) error {
+	r.damaged = d
+	r.log.damages.add(d)
+	return d
 }
 
 // pass steps over damage.

@@ -268,6 +268,7 @@ func (r *recoverer) noteAside(name string) {
 
 func (r *recoverer) damaged(err *segment.CorruptionError) {
 	r.report.Damage = append(r.report.Damage, err)
+	r.log.damages.add(err)
 	r.log.cfg.Logger.Error("log is damaged", "err", err)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/log"
 	"github.com/ottlalog/ottla/record"
+	"github.com/ottlalog/ottla/segment"
 )
 
 // Errors that a caller handles.
@@ -137,6 +138,14 @@ func (p *Partition) Recovery() log.Recovery {
 		return log.Recovery{}
 	}
 	return p.leader.Recovery()
+}
+
+// Damage returns the damaged ranges of the leader's log that are known so far: see log.Log.Damage.
+func (p *Partition) Damage() []*segment.CorruptionError {
+	if p.leader == nil {
+		return nil
+	}
+	return p.leader.Damage()
 }
 
 // OffsetForTime returns the offset of the earliest record whose timestamp is at or after when, or the high watermark when
