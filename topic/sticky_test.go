@@ -47,14 +47,15 @@ func TestStickyIsEvenInBytes(t *testing.T) {
 		for _, n := range []int{1, 2, 6, 7} {
 			rng := rand.New(rand.NewPCG(1, 5))
 			place := topic.StickyBatch().ForTopic("t")
-			got, total := make([]int, n), 0
+			got, total := make([]int64, n), int64(0)
 			for range 1_000_000 {
 				rec := record.Record{Value: value[:size(rng)]}
-				got[place(&rec, n)] += len(rec.Value) + 1
-				total += len(rec.Value) + 1
+				got[place(&rec, n)] += int64(len(rec.Value) + 1)
+				total += int64(len(rec.Value) + 1)
 			}
 			for _, bytes := range got {
-				require.InDelta(t, total/n, bytes, 0.05*float64(total/n)+16<<10, "%s: %v", name, got) // and a run
+				even := total / int64(n)
+				require.InDelta(t, even, bytes, 0.05*float64(even)+16<<10, "%s: %v", name, got) // and a run
 			}
 		}
 	}
