@@ -155,6 +155,9 @@ func (c *coordinator) positionLocked(claims []*claim, policy ResetPolicy) (misfi
 				next = to
 			}
 			cl.next, cl.above, cl.handed, cl.done, cl.committed = next, next, next, next, next
+			if known && !cl.replace {
+				cl.committed = min(next, at.Next) // a log start that has passed it is there to be committed
+			}
 		}
 	})
 	return misfits

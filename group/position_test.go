@@ -390,3 +390,26 @@ func TestAResetToTheEndIsKept(t *testing.T) {
 		assert.Len(t, h.poll(h.join("g", MemberConfig{Topics: []string{"a"}, Reset: ResetLatest})), 3, "what came after isn't skipped")
 	})
 }
+
+// TestALogStartThatHasPassedWhatIsCommittedCanBeCommitted: Commit means the position, also where nothing was handed out.
+func TestALogStartThatHasPassedWhatIsCommittedCanBeCommitted(t *testing.T) {
+	inBubble(t, func(t *testing.T, h *house) {
+		tp := h.topic("a", 1)
+		h.produce("a", 0, 5)
+		cfg := MemberConfig{Topics: []string{"a"}, ManualCommit: true, MaxPollRecords: 2}
+		m := h.join("g", cfg)
+		require.Len(t, h.pollOnce(m), 2)
+		require.NoError(t, m.Commit(t.Context()))
+		require.NoError(t, m.Close())
+		require.NoError(t, tp.Partition(0).DeleteBefore(t.Context(), 5))
+
+		m = h.join("g", cfg)
+		_, err := m.Poll(within(time.Second))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		at, _ := m.Position("a", 0)
+		require.EqualValues(t, 5, at)
+		require.NoError(t, m.Commit(t.Context()))
+		require.EqualValues(t, 5, h.committed("g", "a", 0))
+		require.NoError(t, m.Close())
+	})
+}
