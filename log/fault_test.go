@@ -300,3 +300,29 @@ func TestAShortageIsNotAFailure(t *testing.T) {
 	}
 	require.Positive(t, met)
 }
+
+// TestAFolderThatCouldNotBeSyncedIsAFailure, also where the error says that the disk is full: the name of a segment may be lost
+// then, and a later sync would not tell.
+func TestAFolderThatCouldNotBeSyncedIsAFailure(t *testing.T) {
+	fault := vfs.NewFault(newMem(t), nil)
+	l := open(t, fault, small)
+	fill(t, l, 1, 1)
+	failed := false
+	fault.Decide(func(op vfs.Op) (o vfs.Outcome) {
+		if op.Kind == vfs.KindSyncDir && !failed {
+			failed = true
+			o.Err = vfs.ErrNoSpace
+		}
+		return o
+	})
+	var err error
+	for n := 0; err == nil && n < 100; n++ { // until a segment is begun
+		if _, err = l.Append(record.HeaderAt(0, 0), []record.Record{{Value: make([]byte, 100)}}); err == nil {
+			err = l.Sync(t.Context(), l.End())
+		}
+	}
+	require.True(t, failed)
+	require.ErrorIs(t, err, log.ErrFailed)
+	require.ErrorIs(t, l.Sync(t.Context(), l.End()), log.ErrFailed, "and stays one")
+	require.Less(t, l.Stable().Load(), l.End(), "what stands in it isn't acknowledged")
+}

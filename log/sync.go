@@ -2,8 +2,10 @@ package log
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/ottlalog/ottla/internal/vfs"
 	"github.com/ottlalog/ottla/segment"
 )
 
@@ -71,7 +73,7 @@ func (l *Log) syncAll() error {
 		l.mu.Lock()
 		l.mu.finished = append(finished, l.mu.finished...)
 		l.mu.Unlock()
-		return l.failUnlessRetryable(err) // so far nothing was done
+		return err // so far nothing was done
 	}
 	if err := l.syncSegments(finished, active, p); err != nil {
 		return l.fail(err)
@@ -110,7 +112,8 @@ func (l *Log) syncSegments(finished []*segment.Segment, active *segment.Segment,
 	return err
 }
 
-// syncNames makes new segments' names durable. The turn is held.
+// syncNames makes new segments' names durable. The turn is held. An error that isn't a shortage, which means that the folder
+// wasn't even opened, is a failed sync: a later one that succeeds would prove nothing.
 func (l *Log) syncNames() error {
 	l.mu.Lock()
 	needed := l.mu.newNames
@@ -120,12 +123,16 @@ func (l *Log) syncNames() error {
 		return nil
 	}
 	err := l.fs.SyncDir(l.dir)
-	if err != nil {
-		l.mu.Lock()
-		l.mu.newNames = true
-		l.mu.Unlock()
+	if err == nil {
+		return nil
 	}
-	return err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.newNames = true
+	if errors.Is(err, vfs.ErrShortage) {
+		return err
+	}
+	return l.failLocked(err)
 }
 
 // Tick does what is due: it syncs under SyncInterval, seals finished segments, rolls an active one that has reached its

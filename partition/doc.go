@@ -17,7 +17,7 @@
 //  1. group: the coordinator's mutex of one group
 //  2. topic: the turn of the set of topics; a producer's mutex
 //  3. internal/journal: its writer's turn, then its mutex
-//  4. log: the turn, then its mutex
+//  4. log: the turn, then its mutex; that of known damage alone
 //  5. segment: the index's mutex, then the views' mutex
 //  6. internal/notify: an offset's mutex
 //
